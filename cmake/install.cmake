@@ -1,0 +1,13 @@
+# cmake --install: the library, its headers, find_package(bertie), pkg-config, and the program.
+include(CMakePackageConfigHelpers)
+install(TARGETS bertie EXPORT bertie-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/bertie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT bertie-targets NAMESPACE bertie:: FILE bertie-targets.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+file(WRITE ${PROJECT_BINARY_DIR}/bertie-config.cmake
+     "include(\${CMAKE_CURRENT_LIST_DIR}/bertie-targets.cmake)\n")
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/bertie-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/bertie-config.cmake ${PROJECT_BINARY_DIR}/bertie-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+configure_file(cmake/bertie.pc.in ${PROJECT_BINARY_DIR}/bertie.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/bertie.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
