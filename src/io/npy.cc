@@ -1,0 +1,39 @@
+#include "io/npy.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cassert>
+#include <ostream>
+
+#include "bertie/error.h"
+
+namespace bertie::io {
+
+static_assert(std::endian::native == std::endian::little, "the header says '<f4'");
+
+std::string npy_header(std::span<const size_t> shape) {
+  constexpr size_t kFirstDimension = 21;  // columns that numpy keeps for it
+  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
+                                 fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  if (!shape.empty()) text.append(kFirstDimension - fmt::formatted_size("{}", shape[0]), ' ');
+  constexpr size_t kPrefix = 10, kMultiple = 64;  // the prefix is magic, version and length
+  text.append(kMultiple - (kPrefix + text.size() + 1) % kMultiple, ' ');
+  text += '\n';
+  if (text.size() > 0xFFFF) throw Error(fmt::format(".npy: {} dimensions are too many", shape.size()));
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(text.size() & 0xFF);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+void write_npy(std::ostream& out, std::span<const size_t> shape, std::span<const float> data) {
+  [[maybe_unused]] size_t count = 1;
+  for (size_t n : shape) count *= n;
+  assert(count == data.size());
+  std::string header = npy_header(shape);
+  out.write(header.data(), static_cast<std::streamsize>(header.size()));
+  out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size_bytes()));
+}
+
+}  // namespace bertie::io
