@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "io/expect_error.h"
 #include "io/safetensors_file.h"
@@ -128,6 +129,21 @@ TEST(SafeTensors, ShardsAreReadAsOne) {
     EXPECT_EQ(all_of(*tensors.find("z")), (std::vector<float>{1}));
     EXPECT_EQ(all_of(*tensors.find("a")), (std::vector<float>{2}));
   }
+}
+
+TEST(SafeTensors, OpensEveryGoldenCheckpoint) {
+  size_t checkpoints = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(test::source_dir() / "tests/golden/models")) {
+    SCOPED_TRACE(folder.path());
+    SafeTensors weights = SafeTensors::open(folder.path());
+    for (const TensorInfo& tensor : weights.tensors())
+      if (tensor.dtype != DType::kI64) {
+        for (float value : all_of(tensor)) ASSERT_TRUE(std::isfinite(value)) << tensor.name;
+      }
+    EXPECT_TRUE(SafeTensors::open(folder.path() / "expected.safetensors").find("hidden.0"));
+    ++checkpoints;
+  }
+  EXPECT_GE(checkpoints, 14u);
 }
 
 TEST(SafeTensors, AWrongIndexIsRefused) {
