@@ -21,6 +21,22 @@
 
 namespace bertie {
 
+namespace text {
+
+struct Definition;
+
+// Workspace for text that needs the thorough normaliser (src/text/normalizer.h). It lives in an Encoding
+// so that its capacity is reused; nothing for callers to look at.
+struct Normalized {
+  std::string bytes;
+  std::vector<uint32_t> origins;
+  std::vector<uint64_t> points, spare;
+
+  std::string_view text() const { return {bytes.data(), origins.size()}; }
+};
+
+}  // namespace text
+
 // A half-open range of code points of the original text. Bytes that are not UTF-8 count as one code point
 // for each U+FFFD that replaces them (see docs/tokenizing.md).
 struct Offset {
@@ -39,13 +55,13 @@ inline constexpr size_t kNoLimit = SIZE_MAX;
 struct EncodeOptions {
   size_t max_length = kNoLimit;                 // of ids, special tokens included
   size_t stride = 0;                            // ids shared by neighbouring windows (encode_windows)
-  Truncate truncate = Truncate::kLongestFirst;  //
+  Truncate truncate = Truncate::kLongestFirst;  // which text of a pair gives way
   bool add_special_tokens = true;               // [CLS] a [SEP] b [SEP]
   bool special_tokens_in_text = true;           // false: "[MASK]" in the text is five plain characters
 };
 
-// One vector entry for each id. `begin` of words and sequences: -1 marks a special token that the template
-// added; a "[MASK]" that the text itself holds belongs to its sequence.
+// One entry of each vector for each id. In words and sequences -1 marks a special token that encode added;
+// a "[MASK]" that the text itself holds belongs to its sequence.
 struct BERTIE_API Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> types;     // 0 in the first segment, 1 in the second
@@ -59,9 +75,7 @@ struct BERTIE_API Encoding {
 
  private:
   friend class Tokenizer;
-  friend struct Encoder;
-  // Workspace for text that needs the thorough normaliser; here so that its capacity is reused.
-  std::vector<uint32_t> scratch_;
+  text::Normalized workspace_;
 };
 
 // How to read a vocab.txt; tokenizer.json says it itself.
@@ -124,6 +138,13 @@ class BERTIE_API Tokenizer {
  private:
   struct State;
   explicit Tokenizer(std::unique_ptr<const State> state);
+  static std::unique_ptr<const State> build(text::Definition&& definition);
+  size_t room(bool pair, const EncodeOptions& options) const;
+  void append_pieces(std::string_view text, const EncodeOptions& options, size_t limit, Encoding& out) const;
+  void encode_template(std::string_view a, const std::string_view* b, const EncodeOptions& options,
+                       Encoding& out) const;
+  std::vector<Encoding> windows(std::string_view a, const std::string_view* b,
+                                const EncodeOptions& options) const;
   std::unique_ptr<const State> state_;
 };
 

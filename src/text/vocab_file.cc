@@ -1,0 +1,108 @@
+// vocab.txt, one token a line, its number the id; and tokenizer_config.json beside it.
+#include <algorithm>
+#include <cstring>
+
+#include "io/json.h"
+#include "text/tokenizer_state.h"
+#include "text/unicode.h"
+
+namespace bertie::text {
+namespace {
+
+constexpr size_t kMaxModelLength = 1'000'000'000;
+
+std::optional<bool> optional_bool(const nlohmann::json& object, const char* key, const std::string& name) {
+  auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return {};
+  return io::get_bool(object, key, name);
+}
+
+// "[UNK]", or {"content": "[UNK]", ...} as older files have it.
+std::optional<std::string> optional_token(const nlohmann::json& object, const char* key,
+                                          const std::string& name) {
+  auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return {};
+  if (it->is_object()) return io::get_string(*it, "content", name);
+  return io::get_string(object, key, name);
+}
+
+// Spaces at a line's end (a carriage return among them) are no part of a token.
+std::string_view without_trailing_space(std::string_view line) {
+  while (!line.empty()) {
+    size_t p = line.size() - 1;
+    if (uint8_t(line[p]) < 0x80 && !(line[p] == ' ' || (line[p] >= '\t' && line[p] <= '\r'))) break;
+    while (p > 0 && is_continuation(line[p])) --p;
+    if (!(flags(decode_utf8(line.data() + p, line.data() + line.size()).point) & kRawSpace)) break;
+    line = line.substr(0, p);
+  }
+  return line;
+}
+
+}  // namespace
+
+TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name) {
+  nlohmann::json root = io::parse_json(json, name);
+  if (!root.is_object()) throw Error(name + ": expected an object, found " + root.type_name());
+  TokenizerConfig config;
+  config.lowercase = optional_bool(root, "do_lower_case", name);
+  config.strip_accents = optional_bool(root, "strip_accents", name);
+  config.split_cjk = optional_bool(root, "tokenize_chinese_chars", name);
+  config.unk = optional_token(root, "unk_token", name);
+  config.cls = optional_token(root, "cls_token", name);
+  config.sep = optional_token(root, "sep_token", name);
+  config.pad = optional_token(root, "pad_token", name);
+  config.mask = optional_token(root, "mask_token", name);
+  // Hugging Face writes 1e30 where nobody knew the limit.
+  auto length = root.find("model_max_length");
+  if (length != root.end() && !length->is_null()) {
+    double value = io::get_number(root, "model_max_length", name);
+    if (value < 1) throw Error(name + ": model_max_length must be at least 1");
+    if (value <= double(kMaxModelLength)) config.model_max_length = size_t(value);
+  }
+  return config;
+}
+
+void set_bert_template(Definition& d, int32_t cls, int32_t sep) {
+  d.single = {{-1, 0, {cls}}, {0, 0, {}}, {-1, 0, {sep}}};
+  d.pair = {{-1, 0, {cls}}, {0, 0, {}}, {-1, 0, {sep}}, {1, 1, {}}, {-1, 1, {sep}}};
+}
+
+Definition read_vocab(std::string_view lines, const std::string& name, const TokenizerOptions& options,
+                      const TokenizerConfig& config) {
+  Definition d{Vocabulary(name)};
+  d.normalizer = {.clean_text = true,
+                  .split_cjk = config.split_cjk.value_or(options.split_cjk),
+                  .strip_accents = false,
+                  .lowercase = config.lowercase.value_or(options.lowercase)};
+  std::optional<bool> strip = config.strip_accents ? config.strip_accents : options.strip_accents;
+  d.normalizer.strip_accents = strip.value_or(d.normalizer.lowercase);
+  d.model_max_length = config.model_max_length.value_or(options.model_max_length);
+  d.unk = config.unk.value_or(d.unk), d.cls = config.cls.value_or(d.cls), d.sep = config.sep.value_or(d.sep);
+  d.pad = config.pad.value_or(d.pad), d.mask = config.mask.value_or(d.mask);
+
+  if (lines.size() > kMaxVocabularyBytes)
+    throw Error(name + " has " + std::to_string(lines.size()) + " bytes, too many for a vocabulary");
+  if (!valid_utf8(lines))
+    throw Error(name + " is not UTF-8 text", "A vocabulary is a text file with one token a line.");
+  d.vocabulary.reserve(size_t(std::count(lines.begin(), lines.end(), '\n')) + 1, lines.size());
+  uint64_t id = 0;
+  for (size_t begin = 0; begin < lines.size(); ++id) {
+    size_t end = std::min(lines.find('\n', begin), lines.size());
+    d.vocabulary.add(without_trailing_space(lines.substr(begin, end - begin)), id);
+    begin = end + 1;
+  }
+  d.vocabulary.seal();
+
+  for (const std::string* token : {&d.unk, &d.cls, &d.sep})
+    if (d.vocabulary.id(*token) < 0)
+      throw Error(name + ": the token " + io::quote(*token) + " is missing among " + std::to_string(id),
+                  "A BERT vocabulary holds " + d.unk + ", " + d.cls + " and " + d.sep +
+                      ", one a line; other names can be given in tokenizer_config.json.");
+  for (const std::string* token : {&d.pad, &d.unk, &d.cls, &d.sep, &d.mask})
+    if (int32_t id_of = d.vocabulary.id(*token); id_of >= 0)
+      d.added.push_back({.content = *token, .id = id_of, .normalized = false, .special = true});
+  set_bert_template(d, d.vocabulary.id(d.cls), d.vocabulary.id(d.sep));
+  return d;
+}
+
+}  // namespace bertie::text

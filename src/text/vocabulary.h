@@ -1,0 +1,117 @@
+#pragma once
+// Tokens by id and ids by token.
+//
+// All token texts lie in one block. A key is a word's or a continuation's bytes without its "##", so that
+// one table answers both "is this word a token" and "is this rest of a word a token". The first 16 bytes
+// are compared as two machine words; only the few longer tokens look at the block.
+//
+// Const after seal(); any number of threads may look up.
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bertie::text {
+
+inline constexpr size_t kMaxTokens = size_t{1} << 22;  // ids take 22 bits of a slot
+inline constexpr size_t kMaxTokenBytes = 4096;         // no published vocabulary has more than 100
+inline constexpr size_t kMaxVocabularyBytes = size_t{1} << 28;
+inline constexpr size_t kPadding = 16;  // bytes that may be read past a key's end
+
+class Vocabulary {
+ public:
+  // `name` is what errors call the file. Throws Error for too many or too long tokens, for a repeated
+  // token or id. Ids may come in any order and with gaps. An empty token takes an id and matches nothing.
+  explicit Vocabulary(std::string name);
+  void reserve(size_t tokens, size_t bytes);
+  void add(std::string_view token, uint64_t id);
+  // Makes the table. A token that begins with `continuation_prefix` continues a word.
+  void seal(std::string_view continuation_prefix = "##");
+  // After seal(): a token with an id and a text that find() does not know: the model has no such piece.
+  void add_outside(std::string_view token, uint64_t id);
+
+  // The id of the n bytes at p as a whole word (continues = false) or as the rest of a word; -1 if none.
+  // p[0..n+kPadding) must be readable; n > 0.
+  int32_t find(const char* p, size_t n, bool continues) const {
+    if (n > longest_[continues]) return -1;
+    return find_key(make_key(p, n, continues), p, n);
+  }
+  // A whole word of at most 16 bytes that is in registers already: zeros after its end.
+  int32_t find_short(uint64_t low, uint64_t high, size_t n) const {
+    return find_key({low, high, uint32_t(n)}, nullptr, n);
+  }
+  size_t longest(bool continues) const { return longest_[continues]; }
+
+  // By the token's full text.
+  int32_t id(std::string_view token) const;
+  std::string_view token(size_t id) const;
+  bool has(size_t id) const { return id < tokens_.size() && tokens_[id].begin != kNone; }
+  // One more than the largest id.
+  size_t size() const { return tokens_.size(); }
+  const std::string& name() const { return name_; }
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kContinues = 1u << 31;
+  struct Token {
+    uint32_t begin = kNone, length = 0;
+  };
+  struct Key {
+    uint64_t low, high;  // the first 16 bytes, zeros after the end
+    uint32_t meta;       // length, and kContinues
+  };
+
+  static uint64_t load(const char* p, size_t n) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    return n >= 8 ? word : word & ((uint64_t{1} << 8 * n) - 1);
+  }
+  static Key make_key(const char* p, size_t n, bool continues) {
+    return {load(p, n), n > 8 ? load(p + 8, n - 8) : 0, uint32_t(n) | (continues ? kContinues : 0)};
+  }
+  static uint64_t mix(uint64_t a, uint64_t b) {
+    __extension__ typedef unsigned __int128 Wide;
+    Wide product = Wide{a} * b;
+    return uint64_t(product) ^ uint64_t(product >> 64);
+  }
+  static uint64_t hash(const Key& key, const char* p, size_t n) {
+    uint64_t h = mix(key.low ^ 0x9E3779B97F4A7C15 ^ key.meta, key.high ^ 0xC2B2AE3D27D4EB4F);
+    for (size_t i = 16; i < n; i += 8) h = mix(h ^ load(p + i, n - i), 0x165667B19E3779F9);
+    return h;
+  }
+  int32_t find_key(const Key& key, const char* p, size_t n) const {
+    uint64_t h = hash(key, p, n);
+    uint32_t tag = uint32_t(h) & ~kIdMask;
+    for (size_t i = h >> shift_;; i = (i + 1) & mask_) {
+      uint32_t slot = slots_[i];
+      if (slot == kNone) return -1;
+      if ((slot & ~kIdMask) != tag) continue;
+      uint32_t id = slot & kIdMask;
+      const Key& k = keys_[id];
+      if (k.low == key.low && k.high == key.high && k.meta == key.meta && (n <= 16 || same_rest(id, p, n)))
+        return int32_t(id);
+    }
+  }
+  void place(std::string_view token, uint64_t id);
+  bool same_rest(uint32_t id, const char* p, size_t n) const;
+  void insert(uint32_t id);
+  const char* key_text(const Token& t, bool continues) const {
+    return text_.data() + t.begin + (continues ? prefix_.size() : 0);
+  }
+
+  static constexpr uint32_t kIdMask = kMaxTokens - 1;
+
+  std::string name_, prefix_;
+  std::string text_;             // every token's bytes, then kPadding
+  std::vector<Token> tokens_;    // by id
+  std::vector<Key> keys_;        // by id
+  std::vector<uint32_t> slots_;  // tag | id, open addressing, at most half full; kNone is free
+  std::vector<uint32_t> outside_;
+  size_t mask_ = 0, longest_[2] = {0, 0}, count_ = 0;
+  int shift_ = 0;
+};
+
+}  // namespace bertie::text

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Asks Hugging Face's tokenizers what it does with every Unicode code point, and writes
+src/text/unicode_tables.cc from the answers.
+
+    pip install -r tools/requirements-tokenizers.txt
+    python tools/extract_unicode.py src/text/unicode_tables.cc
+
+The library is built from several Unicode tables of different ages (categories, decompositions, lower case),
+so no one version of the Unicode database gives the same answers. Only its behaviour is read here.
+"""
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]  # Rust's char holds no surrogates
+
+# Bits of a code point's record; the same names are in src/text/unicode.h.
+DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE = 1, 2, 4, 8, 16, 32, 64
+
+
+def bert(**on):
+    switches = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    return normalizers.BertNormalizer(**{**switches, **on}).normalize_str
+
+
+def flags():
+    clean, cjk, strip = bert(clean_text=True), bert(handle_chinese_chars=True), bert(strip_accents=True)
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    single = Tokenizer(models.WordPiece({"[UNK]": 0, "<x>": 1}, unk_token="[UNK]"))
+    single.add_tokens([AddedToken("<x>", single_word=True, normalized=False)])
+    single.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    nfd = normalizers.NFD().normalize_str
+    table = {}
+    for c in POINTS:
+        ch, bits = chr(c), 0
+        cleaned = clean(f"a{ch}b")
+        if cleaned == "ab":
+            bits |= DROP
+        elif cleaned == "a b":
+            bits |= SPACE
+        else:
+            assert cleaned == f"a{ch}b", hex(c)
+        words = [w for w, _ in split(f"a{ch}b")]
+        if words == ["a", "b"]:
+            bits |= RAW_SPACE
+        elif words == ["a", ch, "b"]:
+            bits |= PUNCT
+        else:
+            assert words == [f"a{ch}b"], hex(c)
+        if cjk(ch) != ch:
+            assert cjk(ch) == f" {ch} ", hex(c)
+            bits |= CJK
+        if nfd(ch) == ch and strip(ch) == "":
+            bits |= MARK
+        if 1 not in single.encode(ch + "<x>").ids:
+            bits |= WORD
+        table[c] = bits
+    # The same answer on either side: \w is asked of the neighbour before and after.
+    for c in POINTS:
+        after = 1 not in single.encode("<x>" + chr(c)).ids
+        assert after == bool(table[c] & WORD), hex(c)
+    # A mark that decomposes (U+0344) is judged by its parts.
+    for c in POINTS:
+        parts = nfd(chr(c))
+        kept = "".join(p for p in parts if not table[ord(p)] & MARK)
+        assert strip(chr(c)) == kept, hex(c)
+    return table
+
+
+def mappings():
+    nfd, low = normalizers.NFD().normalize_str, bert(lowercase=True)
+    decompose = {c: nfd(chr(c)) for c in POINTS if nfd(chr(c)) != chr(c)}
+    lower = {c: low(chr(c)) for c in POINTS if low(chr(c)) != chr(c)}
+    # Hangul syllables decompose by arithmetic; checked here, computed in C++.
+    for c in range(0xAC00, 0xD7A4):
+        s = c - 0xAC00
+        want = chr(0x1100 + s // 588) + chr(0x1161 + s % 588 // 28)
+        want += chr(0x11A7 + s % 28) if s % 28 else ""
+        assert decompose.pop(c) == want, hex(c)
+    # Lower case is one code point for one, but for U+0130; and looks at no neighbour (no final sigma).
+    assert {c for c, s in lower.items() if len(s) > 1} == {0x130}
+    assert low("ΑΣ ΑΣ.") == "ας ας.".replace("ς", "σ")
+    return decompose, lower
+
+
+def combining_classes():
+    """A mark of a higher class gives way to a following one of a lower class: its class is found by asking
+    for its order beside one mark of every class."""
+    nfd = normalizers.NFD().normalize_str
+    swaps = lambda x, y: x != y and nfd(f"a{x}{y}") == f"a{y}{x}"
+    # U+0334 (class 1) is the lowest; U+0345 (class 240) the highest.
+    moving = [c for c in POINTS if nfd(chr(c)) == chr(c) and
+              (swaps(chr(c), "\u0334") or swaps("\u0345", chr(c)))]
+    representatives = {}
+    for c in moving:
+        if unicodedata.combining(chr(c)):
+            representatives.setdefault(unicodedata.combining(chr(c)), chr(c))
+    order = sorted(representatives)
+    table = {}
+    for c in moving:
+        above = [k for k in order if swaps(representatives[k], chr(c))]   # classes greater than c's
+        below = [k for k in order if swaps(chr(c), representatives[k])]   # classes less than c's
+        equal = [k for k in order if k not in above and k not in below]
+        assert len(equal) == 1, (hex(c), equal)
+        table[c] = equal[0]
+    return table
+
+
+def runs(table):
+    """[(first, last, value)] of equal neighbours with a value other than 0."""
+    out = []
+    for c in sorted(table):
+        if not table[c]:
+            continue
+        if out and out[-1][1] == c - 1 and out[-1][2] == table[c]:
+            out[-1][1] = c
+        else:
+            out.append([c, c, table[c]])
+    return out
+
+
+def lower_runs(lower):
+    """[(first, last, step, to)]: every step-th code point from first to last moves by the same distance."""
+    singles = sorted((c, ord(s)) for c, s in lower.items() if len(s) == 1)
+    out = []
+    for c, to in singles:
+        if out:
+            first, last, step, base = out[-1]
+            gap = c - last
+            if to - c == base - first and (gap == step or (first == last and gap <= 2)):
+                out[-1] = (first, c, gap, base)
+                continue
+        out.append((c, c, 1, to))
+    again = {c: c - first + to for first, last, step, to in out for c in range(first, last + 1, step)}
+    assert again == dict(singles)
+    return out
+
+
+def rows(items, per_line):
+    return "".join("    " + " ".join(items[i:i + per_line]) + "\n" for i in range(0, len(items), per_line))
+
+
+def main(path):
+    table, (decompose, lower), classes = flags(), mappings(), combining_classes()
+    flag_runs, class_runs, low = runs(table), runs(classes), lower_runs(lower)
+    parts = [(c, [ord(p) for p in s]) for c, s in sorted(decompose.items())]
+    print(f"{len(flag_runs)} runs of flags, {len(class_runs)} of classes, {len(low)} of lower case, "
+          f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}")
+    with open(path, "w") as f:
+        f.write(f"""// Made by tools/extract_unicode.py from the behaviour of tokenizers {tokenizers.__version__}; do not edit.
+#include "text/unicode_tables.h"
+
+// clang-format off
+
+namespace bertie::text {{
+
+// first, last, flags
+const FlagRun kFlagRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in flag_runs], 6)}}};
+const size_t kFlagRunCount = {len(flag_runs)};
+
+// first, last, canonical combining class
+const FlagRun kClassRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in class_runs], 6)}}};
+const size_t kClassRunCount = {len(class_runs)};
+
+// first, last, step, what first becomes
+const LowerRun kLowerRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{s},0x{t:X}}}," for a, b, s, t in low], 5)}}};
+const size_t kLowerRunCount = {len(low)};
+
+// code point, how many parts, the parts
+const Decomposition kDecompositions[] = {{
+{rows([f"{{0x{c:X},{len(p)},{{" + ",".join(f"0x{x:X}" for x in p) + "}}," for c, p in parts], 5)}}};
+const size_t kDecompositionCount = {len(parts)};
+
+}}  // namespace bertie::text
+""")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
