@@ -1,24 +1,72 @@
 #pragma once
-// parallel_for(chunks, threads, body): calls body(chunk) once for every chunk in 0..chunks-1.
+// A team of threads for one run: team.parallel_for(chunks, body) calls body(chunk) once for every chunk in
+// 0..chunks-1 and returns when all are done; body(chunk, worker) also learns which of the team it runs on,
+// 0..threads-1, to find its own scratch memory.
 //
 // The chunks are fixed by the caller, never by the number of threads, and a chunk is computed by one
 // thread: so a result does not depend on how many threads there were or which of them was late. Threads
-// take the next chunk when they are free. body must not throw.
+// take the next chunk when they are free; a thread that the system wakes too late finds none left and
+// nobody waits for it. body must not throw and must not call the same team.
+//
+// One caller at a time. Idle threads spin for some 50 µs, which spans the gaps within a forward pass, and
+// then sleep.
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
 
 namespace bertie {
 
-template <class Body>
-void parallel_for(size_t chunks, int threads, const Body& body) {
-  if (threads <= 1 || chunks <= 1) {
-    for (size_t c = 0; c < chunks; ++c) body(c);
-    return;
+class Team {
+ public:
+  explicit Team(int threads = 1);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int threads() const { return int(workers_.size()) + 1; }
+
+  template <class Body>
+  void parallel_for(size_t chunks, const Body& body) {
+    const auto call = [&body](size_t chunk, size_t worker) {
+      if constexpr (std::is_invocable_v<Body, size_t, size_t>) body(chunk, worker);
+      else body(chunk);
+    };
+    if (workers_.empty() || chunks <= 1) {
+      for (size_t c = 0; c < chunks; ++c) call(c, 0);
+      return;
+    }
+    for (size_t first = 0; first < chunks; first += kMaxChunks) {
+      const auto shifted = [&](size_t chunk, size_t worker) { call(first + chunk, worker); };
+      run(chunks - first < kMaxChunks ? chunks - first : kMaxChunks,
+          [](const void* f, size_t chunk, size_t worker) {
+            (*static_cast<decltype(shifted)*>(f))(chunk, worker);
+          },
+          &shifted);
+    }
   }
-  std::atomic<size_t> next{0};
-#pragma omp parallel num_threads(threads)
-  for (size_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) body(c);
-}
+
+ private:
+  using Call = void (*)(const void* body, size_t chunk, size_t worker);
+  static constexpr size_t kMaxChunks = (size_t{1} << 20) - 1;
+
+  void run(size_t chunks, Call call, const void* body);
+  bool take_chunks(size_t worker);
+  void work(size_t worker);
+
+  // One word says everything a thread needs to take a chunk: job number | chunks | next chunk. Adding one
+  // takes a chunk; a chunk number below `chunks` proves that its job still runs and call_, body_ are its.
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<size_t> done_{0};
+  alignas(64) std::atomic<uint32_t> job_{0};
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> stop_{false};
+  std::atomic<Call> call_{nullptr};
+  std::atomic<const void*> body_{nullptr};
+  std::vector<std::thread> workers_;
+};
 
 // How many threads to use when nobody says: the cores this process may run on.
 int available_threads();

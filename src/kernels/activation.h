@@ -1,0 +1,23 @@
+#pragma once
+// The feed-forward network's nonlinearities, by the names that config.json uses.
+//
+//   gelu       x·Φ(x) = x/2·(1 + erf(x/√2))                      BERT's own
+//   gelu_tanh  x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))          "gelu_new", "gelu_pytorch_tanh"
+//   relu       max(x, 0)
+//   silu       x/(1 + e⁻ˣ)                                       "swish"
+//   tanh       the pooler's
+//
+// Backward: dx = dy·f'(x), from the saved input x.
+#include <cstddef>
+#include <string_view>
+
+#include "bertie/view.h"
+
+namespace bertie::kernels {
+
+enum class Activation { none, gelu, gelu_tanh, relu, silu, tanh };
+
+// y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit (0 for gelu(-Inf)).
+void activation_forward(Activation f, std::span<float> x);
+
+}  // namespace bertie::kernels

@@ -1,0 +1,19 @@
+#pragma once
+// y[t] = word[ids[t]] + position[t − start of its sequence] + type[types[t]]
+// backward: dword[ids[t]] += dy[t], dposition[…] += dy[t], dtype[types[t]] += dy[t], in the order of t
+//
+// The word table may be in half precision in a mapped file, so the caller looks word rows up and this adds
+// the rest.
+#include <cstdint>
+#include <span>
+
+#include "bertie/view.h"
+
+namespace bertie::kernels {
+
+// y[0..n-1] += position + type for one token.
+inline void add_position_and_type(const float* position, const float* type, std::span<float> y) {
+  for (size_t c = 0; c < y.size(); ++c) y[c] += position[c] + type[c];
+}
+
+}  // namespace bertie::kernels

@@ -1,0 +1,39 @@
+#pragma once
+// Linear layers: y = f(x·Wᵀ + b), with W packed once at load.
+//
+//   x (T,K)   W (N,K) as checkpoints store it   b (N)   y (T,N)
+//   backward: dx = dy'·W,  dW += dy'ᵀ·x,  db += Σₜ dy',  where dy' = dy·f'(x·Wᵀ + b)
+//
+// Packing: columns of y in panels of 32. Panel p holds W[32p..32p+31, :] transposed, K rows of 32 floats,
+// so the inner loop (tile-inl.h) reads it from front to back. Missing columns of the last panel are 0.
+#include <cstddef>
+#include <span>
+
+#include "bertie/view.h"
+#include "core/parallel.h"
+#include "kernels/activation.h"
+
+namespace bertie::kernels {
+
+inline constexpr size_t kPanel = 32;
+inline constexpr size_t kTileRowsLimit = 14;  // rows that any instruction set's inner loop takes at once
+
+inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }
+inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
+  return panels_for(outputs) * kPanel * inputs;
+}
+
+// A packed linear layer that somebody else owns. bias has panels·32 values.
+struct Linear {
+  float* packed = nullptr;
+  float* bias = nullptr;
+  size_t inputs = 0, outputs = 0;
+};
+
+// Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros.
+void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
+
+// Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
+void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team);
+
+}  // namespace bertie::kernels

@@ -1,0 +1,139 @@
+// Vector exp, erf and tanh for the kernels. Included once per instruction set by each kernel file.
+// Every function is within 3e-7 of the true value (relative for exp), which the kernel tests measure.
+#if defined(BERTIE_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BERTIE_KERNELS_MATH_INL_H_
+#undef BERTIE_KERNELS_MATH_INL_H_
+#else
+#define BERTIE_KERNELS_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/activation.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bertie::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Min and Max whose second operand wins when either is NaN: so a NaN in x comes out as NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V clamp_keeping_nan(D d, float low, V x, float high) {
+  return hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
+}
+
+// eˣ. Below −87.3 the result is 0; above 88.7 it is about 3e38 (callers pass x ≤ 0 or clamp).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V clamped = clamp_keeping_nan(d, -87.33f, x, 88.7f);
+  // x = n·ln2 + r with |r| ≤ ln2/2; ln2 in two parts keeps r exact. Adding 1.5·2²³ rounds to an integer
+  // and leaves n in the low bits.
+  const V magic = hn::Set(d, 12582912.0f);
+  const V shifted = hn::MulAdd(clamped, hn::Set(d, 1.44269504f), magic);
+  const V n = hn::Sub(shifted, magic);
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  V p = hn::Set(d, 1.381461535e-03f);
+  p = hn::MulAdd(p, r, hn::Set(d, 8.368710111e-03f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.166838734e-02f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.666652069e-01f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.999999345e-01f));
+  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), scaled);
+}
+
+// erf(z) = z·P(z²) for |z| ≤ 3.92, where erf is 1 to within 3e-8; P is a minimax fit in z²/7.6832 − 1.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V erf(D d, V x) {
+  const V z = clamp_keeping_nan(d, -3.92f, x, 3.92f);
+  const V t = hn::MulAdd(hn::Mul(z, z), hn::Set(d, 1.0f / 7.6832f), hn::Set(d, -1.0f));
+  V p = hn::Set(d, 1.740314636e-03f);
+  p = hn::MulAdd(p, t, hn::Set(d, -4.373334221e-03f));
+  p = hn::MulAdd(p, t, hn::Set(d, 3.079586839e-03f));
+  p = hn::MulAdd(p, t, hn::Set(d, -3.469696921e-03f));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.274559851e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, -2.298587070e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, 3.060761992e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, -4.229877097e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, 5.810825884e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, -7.424104361e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, 9.063982816e-02f));
+  p = hn::MulAdd(p, t, hn::Set(d, -1.091603683e-01f));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.340821929e-01f));
+  p = hn::MulAdd(p, t, hn::Set(d, -1.801090903e-01f));
+  p = hn::MulAdd(p, t, hn::Set(d, 3.607368322e-01f));
+  return hn::Mul(p, z);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh(D d, V x) {
+  const V e = exp(d, clamp_keeping_nan(d, -20.0f, hn::Add(x, x), 20.0f));
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(hn::Sub(e, one), hn::Add(e, one));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp(d, clamp_keeping_nan(d, -87.0f, hn::Neg(x), 87.0f))));
+}
+
+template <Activation f, class D, class V = hn::Vec<D>>
+HWY_INLINE V activate(D d, V x) {
+  if constexpr (f == Activation::gelu) {
+    // Below −5.54 the result is 0 to float precision; holding the factor there keeps erf's last bit from
+    // being multiplied by a large |x|.
+    const V half_x = hn::Mul(hn::Set(d, 0.5f), hn::Max(hn::Set(d, -5.54f), x));
+    return hn::MulAdd(half_x, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half_x);
+  } else if constexpr (f == Activation::gelu_tanh) {
+    // x/2·(1 + tanh y) = x·sigmoid(2y)
+    const V bounded = hn::Max(hn::Set(d, -12.0f), x);
+    const V x2 = hn::Mul(bounded, bounded);
+    const V two_y = hn::Mul(bounded, hn::MulAdd(x2, hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f)));
+    return hn::Mul(bounded, sigmoid(d, two_y));
+  } else if constexpr (f == Activation::relu) {
+    return hn::Max(hn::Zero(d), x);
+  } else if constexpr (f == Activation::silu) {
+    return hn::Mul(hn::Max(hn::Set(d, -100.0f), x), sigmoid(d, x));
+  } else if constexpr (f == Activation::tanh) {
+    return tanh(d, x);
+  } else {
+    return x;
+  }
+}
+
+// f over n floats in place.
+template <Activation f>
+HWY_INLINE void activate_span(float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto a = activate<f>(d, hn::LoadU(d, x + i)), b = activate<f>(d, hn::LoadU(d, x + i + lanes));
+    hn::StoreU(a, d, x + i);
+    hn::StoreU(b, d, x + i + lanes);
+  }
+  for (; i < n; i += lanes) {
+    HWY_ALIGN float tail[hn::MaxLanes(hn::ScalableTag<float>())] = {};
+    const size_t count = n - i < lanes ? n - i : lanes;
+    for (size_t j = 0; j < count; ++j) tail[j] = x[i + j];
+    hn::Store(activate<f>(d, hn::Load(d, tail)), d, tail);
+    for (size_t j = 0; j < count; ++j) x[i + j] = tail[j];
+  }
+}
+
+HWY_INLINE void activate_span(Activation f, float* x, size_t n) {
+  switch (f) {
+    case Activation::none: return;
+    case Activation::gelu: return activate_span<Activation::gelu>(x, n);
+    case Activation::gelu_tanh: return activate_span<Activation::gelu_tanh>(x, n);
+    case Activation::relu: return activate_span<Activation::relu>(x, n);
+    case Activation::silu: return activate_span<Activation::silu>(x, n);
+    case Activation::tanh: return activate_span<Activation::tanh>(x, n);
+  }
+}
+
+}  // namespace bertie::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

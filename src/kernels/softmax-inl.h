@@ -1,0 +1,74 @@
+// Softmax over a row, in the pieces that attention needs too. Included once per instruction set.
+#if defined(BERTIE_KERNELS_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BERTIE_KERNELS_SOFTMAX_INL_H_
+#undef BERTIE_KERNELS_SOFTMAX_INL_H_
+#else
+#define BERTIE_KERNELS_SOFTMAX_INL_H_
+#endif
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bertie::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// max(x[0..n-1]), or NaN if there is one; −Inf if n is 0.
+HWY_INLINE float row_max(const float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes;
+  auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto poison = hn::Zero(d);
+  for (size_t i = 0; i < whole; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    best = hn::Max(v, best);
+    poison = hn::IfThenElse(hn::IsNaN(v), v, poison);
+  }
+  float max = hn::GetLane(hn::MaxOfLanes(d, best)), nan = hn::GetLane(hn::SumOfLanes(d, poison));
+  for (size_t i = whole; i < n; ++i) {
+    if (x[i] > max) max = x[i];
+    if (std::isnan(x[i])) nan = x[i];
+  }
+  return std::isnan(nan) ? nan : max;
+}
+
+// x = e^(scale·x − max) in place; returns the sum. Adds in an order that depends on n only.
+HWY_INLINE float exp_row(float* x, size_t n, float scale, float max) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto scale_vector = hn::Set(d, scale), shift = hn::Set(d, -max);
+  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto a = exp(d, hn::MulAdd(hn::LoadU(d, x + i), scale_vector, shift));
+    const auto b = exp(d, hn::MulAdd(hn::LoadU(d, x + i + lanes), scale_vector, shift));
+    hn::StoreU(a, d, x + i);
+    hn::StoreU(b, d, x + i + lanes);
+    sum0 = hn::Add(sum0, a);
+    sum1 = hn::Add(sum1, b);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < n; i += lanes) {
+    HWY_ALIGN float tail[hn::MaxLanes(hn::ScalableTag<float>())] = {};
+    const size_t count = n - i < lanes ? n - i : lanes;
+    for (size_t j = 0; j < count; ++j) tail[j] = x[i + j];
+    hn::Store(exp(d, hn::MulAdd(hn::Load(d, tail), scale_vector, shift)), d, tail);
+    for (size_t j = 0; j < count; ++j) sum += x[i + j] = tail[j];
+  }
+  return sum;
+}
+
+HWY_INLINE void scale_row(float* x, size_t n, float factor) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto f = hn::Set(d, factor);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), f), d, x + i);
+  for (; i < n; ++i) x[i] *= factor;
+}
+
+}  // namespace bertie::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,140 @@
+// The one inner loop of all matrix products, in linear layers and in attention.
+//
+//   out[i, 0..31] = init[i] + Σₖ a[i, k]·b[k, 0..31]      i < R rows, b a "panel" of 32 columns
+//
+// A panel row is two cache lines whatever the vector length, so packed weights are the same bytes on
+// every machine. Sums run over k in order with one fused multiply-add each: an element's value does not
+// depend on R, on the other rows, on the thread, or (given FMA) on the instruction set.
+#if defined(BERTIE_KERNELS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BERTIE_KERNELS_TILE_INL_H_
+#undef BERTIE_KERNELS_TILE_INL_H_
+#else
+#define BERTIE_KERNELS_TILE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/gemm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bertie::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// What AVX-512's 32 registers hold: 14 rows × 2 vectors of sums, 2 of b, 1 of a. Others have 16: 6 × 2.
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr size_t kMaxTileRows = kTileRowsLimit;
+#else
+inline constexpr size_t kMaxTileRows = 6;
+#endif
+
+inline constexpr size_t kAhead = 24;  // rows of b to prefetch into L1
+
+struct TileArgs {
+  const float* a;  // R rows, stride a_stride
+  size_t a_stride;
+  const float* b;  // k_count rows of kPanel, contiguous
+  size_t k_count;
+  float* out;  // R rows of kPanel, stride out_stride
+  size_t out_stride;
+  const float* bias = nullptr;       // kPanel values added to every row at the end
+  bool accumulate = false;           // start from out instead of zero
+  const float* prefetch = nullptr;   // cache lines to bring into L2 on the way: the next panel's
+  size_t prefetch_lines = 0;
+};
+
+template <size_t R>
+HWY_INLINE void tile_rows(const TileArgs& t) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
+  constexpr size_t kStep = 2 * kLanes;
+  static_assert(kPanel % kStep == 0);
+  for (size_t col = 0; col < kPanel; col += kStep) {
+    V sum[R][2];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < R; ++i) {
+      float* out = t.out + i * t.out_stride + col;
+      if (t.accumulate) {
+        sum[i][0] = hn::LoadU(d, out);
+        sum[i][1] = hn::LoadU(d, out + kLanes);
+      } else {
+        sum[i][0] = sum[i][1] = hn::Zero(d);
+        __builtin_prefetch(out, 1);  // so that the stores at the end do not wait
+        if constexpr (kLanes == 16) __builtin_prefetch(out + kLanes, 1);
+      }
+    }
+    const float* HWY_RESTRICT a = t.a;
+    const float* HWY_RESTRICT b = t.b + col;
+    const size_t stride = t.a_stride;
+    const auto step = [&](size_t k) HWY_ATTR {
+      const V b0 = hn::LoadU(d, b + k * kPanel), b1 = hn::LoadU(d, b + k * kPanel + kLanes);
+      // Into L1 what is used some 300 cycles on.
+      __builtin_prefetch(b + (k + kAhead) * kPanel);
+      if constexpr (kLanes == 16) __builtin_prefetch(b + (k + kAhead) * kPanel + kLanes);
+#pragma GCC unroll 16
+      for (size_t i = 0; i < R; ++i) {
+        const V ai = hn::Set(d, a[i * stride + k]);
+        sum[i][0] = hn::MulAdd(ai, b0, sum[i][0]);
+        sum[i][1] = hn::MulAdd(ai, b1, sum[i][1]);
+      }
+    };
+    size_t k = 0;
+    const float* next = t.prefetch;
+    const size_t lines = col == 0 ? t.prefetch_lines : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
+    const float* const next_end = next + lines * 16;
+    for (; k + 4 <= t.k_count; k += 4) {
+      if (next < next_end) {
+        for (size_t i = 0; i < per_step; ++i) __builtin_prefetch(next + 16 * i, 0, 2);
+        next += 16 * per_step;
+      }
+      step(k), step(k + 1), step(k + 2), step(k + 3);
+    }
+    for (; k < t.k_count; ++k) step(k);
+
+    V bias0 = hn::Zero(d), bias1 = hn::Zero(d);
+    if (t.bias) bias0 = hn::LoadU(d, t.bias + col), bias1 = hn::LoadU(d, t.bias + col + kLanes);
+#pragma GCC unroll 16
+    for (size_t i = 0; i < R; ++i) {
+      float* out = t.out + i * t.out_stride + col;
+      hn::StoreU(hn::Add(sum[i][0], bias0), d, out);
+      hn::StoreU(hn::Add(sum[i][1], bias1), d, out + kLanes);
+    }
+  }
+}
+
+template <size_t R>
+HWY_NOINLINE void tile_of(const TileArgs& t) { tile_rows<R>(t); }
+
+// rows in 1..kMaxTileRows
+HWY_INLINE void tile(size_t rows, const TileArgs& t) {
+  switch (rows) {
+    case 1: return tile_of<1>(t);
+    case 2: return tile_of<2>(t);
+    case 3: return tile_of<3>(t);
+    case 4: return tile_of<4>(t);
+    case 5: return tile_of<5>(t);
+    case 6: return tile_of<6>(t);
+#if HWY_TARGET <= HWY_AVX3
+    case 7: return tile_of<7>(t);
+    case 8: return tile_of<8>(t);
+    case 9: return tile_of<9>(t);
+    case 10: return tile_of<10>(t);
+    case 11: return tile_of<11>(t);
+    case 12: return tile_of<12>(t);
+    case 13: return tile_of<13>(t);
+    case 14: return tile_of<14>(t);
+#endif
+    default: HWY_DASSERT(false);
+  }
+}
+
+// Splits `rows` into tiles as equal as can be: 15 rows are 8 + 7, never 14 + 1.
+struct RowTiles {
+  explicit RowTiles(size_t n) : rows(n), count((n + kMaxTileRows - 1) / kMaxTileRows) {}
+  size_t begin(size_t tile) const { return tile * rows / count; }
+  size_t rows, count;
+};
+
+}  // namespace bertie::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
