@@ -68,6 +68,7 @@ struct BERTIE_API Encoding {
   std::vector<Offset> offsets;    // {0, 0} for special tokens
   std::vector<int32_t> words;     // which word of its sequence: pieces of one word share it
   std::vector<int8_t> sequences;  // 0 first text, 1 second text, -1 special
+  bool truncated = false;         // max_length cut something off
 
   size_t size() const { return ids.size(); }
   bool special(size_t i) const { return sequences[i] < 0; }

@@ -25,17 +25,17 @@ Config Config::load(const std::filesystem::path& path) {
                             io::quote(position)));
   if (io::get_bool(json, "is_decoder", name, false))
     throw Error(fmt::format("{}: is_decoder is true; this version runs encoders", name));
-  Config c{
-      .layers = io::get_size(json, "num_hidden_layers", name),
-      .hidden = io::get_size(json, "hidden_size", name),
-      .heads = io::get_size(json, "num_attention_heads", name),
-      .intermediate = io::get_size(json, "intermediate_size", name),
-      .vocabulary = io::get_size(json, "vocab_size", name),
-      .positions = io::get_size(json, "max_position_embeddings", name, 512),
-      .types = io::get_size(json, "type_vocab_size", name, 2),
-      .layer_norm_eps = io::get_number(json, "layer_norm_eps", name, 1e-12),
-      .activation = io::get_string(json, "hidden_act", name, "gelu"),
-  };
+  // A key that is not there has transformers' default, which is bert-base's value.
+  Config c;
+  c.layers = io::get_size(json, "num_hidden_layers", name, c.layers);
+  c.hidden = io::get_size(json, "hidden_size", name, c.hidden);
+  c.heads = io::get_size(json, "num_attention_heads", name, c.heads);
+  c.intermediate = io::get_size(json, "intermediate_size", name, c.intermediate);
+  c.vocabulary = io::get_size(json, "vocab_size", name, c.vocabulary);
+  c.positions = io::get_size(json, "max_position_embeddings", name, c.positions);
+  c.types = io::get_size(json, "type_vocab_size", name, c.types);
+  c.layer_norm_eps = io::get_number(json, "layer_norm_eps", name, c.layer_norm_eps);
+  c.activation = io::get_string(json, "hidden_act", name, c.activation);
   c.check(name);
   return c;
 }

@@ -32,9 +32,9 @@ struct Room {
   size_t a, b;
 };
 Room make_room(size_t a, size_t b, bool pair, size_t room, Truncate truncate) {
+  if (room == kNoLimit || a + b <= room) return {a, b};
   if (truncate == Truncate::kOnlySecond && !pair)
     throw Error("Truncate::kOnlySecond needs a second text", "Pass two texts, or Truncate::kLongestFirst.");
-  if (room == kNoLimit || a + b <= room) return {a, b};
   if (!pair) return {room, 0};
   if (truncate == Truncate::kLongestFirst) {
     size_t shorter = std::min(a, b), longer = shorter > room ? shorter : std::max(shorter, room - shorter);
@@ -129,24 +129,31 @@ void Tokenizer::encode_template(std::string_view a, const std::string_view* b, c
                                 Encoding& out) const {
   const auto& items = b ? state_->pair : state_->single;
   size_t room = this->room(b, options);
-  // One id more than there is room for tells that a text is too long; the rest need not be looked at.
-  size_t limit = room == kNoLimit ? kNoLimit : room + 1;
-  out.clear();
   size_t begin[2] = {0, 0}, length[2] = {0, 0};
-  for (const TemplateItem& item : items) {
-    if (item.sequence >= 0) {
-      begin[item.sequence] = out.ids.size();
-      append_pieces(item.sequence ? *b : a, options, limit, out);
-      length[item.sequence] = out.ids.size() - begin[item.sequence];
-    } else if (options.add_special_tokens) {
-      out.ids.insert(out.ids.end(), item.ids.begin(), item.ids.end());
-      out.offsets.resize(out.ids.size());
-      out.words.resize(out.ids.size(), -1);
+  auto fill = [&](size_t limit) {
+    out.clear();
+    for (const TemplateItem& item : items) {
+      if (item.sequence >= 0) {
+        begin[item.sequence] = out.ids.size();
+        append_pieces(item.sequence ? *b : a, options, limit, out);
+        length[item.sequence] = out.ids.size() - begin[item.sequence];
+      } else if (options.add_special_tokens) {
+        out.ids.insert(out.ids.end(), item.ids.begin(), item.ids.end());
+        out.offsets.resize(out.ids.size());
+        out.words.resize(out.ids.size(), -1);
+      }
     }
-  }
+  };
+  // One id more than there is room for tells that a text is too long; the rest need not be looked at. Only
+  // where two such texts share an odd number of places must we know which is the longer.
+  fill(room == kNoLimit ? kNoLimit : room + 1);
+  if (options.truncate == Truncate::kLongestFirst && room != kNoLimit && room % 2 && length[0] > room &&
+      length[1] > room)
+    fill(kNoLimit);
 
   Room keep = make_room(length[0], length[1], b, room, options.truncate);
   size_t kept[2] = {keep.a, keep.b};
+  out.truncated = kept[0] < length[0] || kept[1] < length[1];
   for (int later = begin[1] > begin[0], i = 0; i < 2; ++i, later = 1 - later) {
     ptrdiff_t from = ptrdiff_t(begin[later] + kept[later]), to = ptrdiff_t(begin[later] + length[later]);
     if (from == to) continue;

@@ -1,0 +1,9 @@
+#pragma once
+// Everything Bertie offers, in one include.
+#include "bertie/attention.h"
+#include "bertie/config.h"
+#include "bertie/encoder.h"
+#include "bertie/error.h"
+#include "bertie/model.h"
+#include "bertie/tokenizer.h"
+#include "bertie/view.h"

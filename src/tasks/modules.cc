@@ -1,0 +1,133 @@
+#include "tasks/modules.h"
+
+#include <fmt/format.h>
+
+#include "bertie/error.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+namespace bertie {
+namespace {
+
+namespace fs = std::filesystem;
+
+nlohmann::json read(const fs::path& file) { return io::parse_json(io::MappedFile(file).text(), file.string()); }
+
+Pooling read_pooling(const fs::path& file, size_t hidden) {
+  const nlohmann::json json = read(file);
+  const std::string name = file.string();
+  Pooling p;
+  // Newer versions write one name, older ones a flag for each.
+  if (json.contains("pooling_mode") && json["pooling_mode"].is_string()) {
+    const std::string mode = json["pooling_mode"];
+    p = {.cls = mode == "cls", .mean = mode == "mean", .max = mode == "max", .mean_sqrt_length = mode == "mean_sqrt_len_tokens"};
+  } else {
+    p = {.cls = io::get_bool(json, "pooling_mode_cls_token", name, false),
+         .mean = io::get_bool(json, "pooling_mode_mean_tokens", name, true),
+         .max = io::get_bool(json, "pooling_mode_max_tokens", name, false),
+         .mean_sqrt_length = io::get_bool(json, "pooling_mode_mean_sqrt_len_tokens", name, false)};
+    for (const char* key : {"pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"})
+      if (io::get_bool(json, key, name, false)) throw Error(fmt::format("{}: {} is not supported", name, key));
+  }
+  if (!p.cls && !p.mean && !p.max && !p.mean_sqrt_length)
+    throw Error(fmt::format("{}: no pooling mode that is known here is on", name),
+                "supported are cls, mean, max and mean_sqrt_len tokens");
+  const size_t dimension = io::get_size(json, "word_embedding_dimension", name, hidden);
+  if (dimension != hidden)
+    throw Error(fmt::format("{}: word_embedding_dimension is {} but the model's hidden_size is {}", name, dimension, hidden));
+  return p;
+}
+
+kernels::Activation read_dense_activation(const nlohmann::json& json, const std::string& name) {
+  const std::string f = io::get_string(json, "activation_function", name, "torch.nn.modules.activation.Tanh");
+  const std::string last = f.substr(f.rfind('.') + 1);
+  if (last == "Tanh") return kernels::Activation::tanh;
+  if (last == "Identity") return kernels::Activation::none;
+  if (last == "ReLU") return kernels::Activation::relu;
+  if (last == "GELU") return kernels::Activation::gelu;
+  if (last == "SiLU") return kernels::Activation::silu;
+  throw Error(fmt::format("{}: activation_function {} is not supported", name, io::quote(f)));
+}
+
+DenseModule read_dense(const fs::path& folder, size_t inputs) {
+  const std::string name = (folder / "config.json").string();
+  const nlohmann::json json = read(folder / "config.json");
+  DenseModule dense;
+  dense.activation = read_dense_activation(json, name);
+  dense.linear.inputs = io::get_size(json, "in_features", name);
+  dense.linear.outputs = io::get_size(json, "out_features", name, {}, 65536);
+  if (dense.linear.inputs != inputs || dense.linear.outputs == 0)
+    throw Error(fmt::format("{}: in_features is {} and out_features {}; what goes in has {}", name, dense.linear.inputs,
+                            dense.linear.outputs, inputs));
+  const io::SafeTensors files = io::SafeTensors::open(folder);
+  const auto get = [&](const char* tensor, std::vector<size_t> shape) -> const io::TensorInfo& {
+    const io::TensorInfo* found = files.find(tensor);
+    if (!found || found->shape != shape)
+      throw Error(fmt::format("{}: tensor {} of shape [{}] is missing", folder.string(), tensor, fmt::join(shape, ", ")));
+    return *found;
+  };
+  const size_t outputs = dense.linear.outputs, bias_floats = round_up(outputs, kernels::kPanel);
+  dense.memory = Block((kernels::packed_floats(outputs, inputs) + bias_floats) * sizeof(float));
+  dense.linear.bias = dense.memory.as<float>();
+  dense.linear.packed = dense.memory.as<float>() + bias_floats;
+  std::vector<float> weight(outputs * inputs);
+  io::to_float(get("linear.weight", {outputs, inputs}), 0, weight);
+  kernels::pack_rows({weight.data(), outputs, inputs}, 0, dense.linear);
+  if (io::get_bool(json, "bias", name, true)) io::to_float(get("linear.bias", {outputs}), 0, {dense.linear.bias, outputs});
+  return dense;
+}
+
+// A module's folder: a plain name below the model's, nothing that climbs out of it.
+fs::path folder_of(const fs::path& directory, const std::string& path, const std::string& name) {
+  const fs::path relative(path);
+  if (relative.is_absolute()) throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
+  for (const auto& part : relative)
+    if (part == "..") throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
+  return directory / relative;
+}
+
+}  // namespace
+
+size_t Modules::pooled_size(size_t hidden) const {
+  return hidden * (size_t{pooling.cls} + pooling.mean + pooling.max + pooling.mean_sqrt_length);
+}
+
+Modules load_modules(const fs::path& directory, size_t hidden) {
+  Modules m;
+  if (!fs::exists(directory / "modules.json")) return m;
+  const std::string name = (directory / "modules.json").string();
+  const nlohmann::json list = read(directory / "modules.json");
+  if (!list.is_array() || list.empty()) throw Error(fmt::format("{}: expected a list of modules", name));
+  fs::path transformer = directory;
+  bool pooled = false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string type = io::get_string(list[i], "type", name);
+    const std::string kind = type.substr(type.rfind('.') + 1);
+    const fs::path folder = folder_of(directory, io::get_string(list[i], "path", name, ""), name);
+    if (m.pooling.normalize) throw Error(fmt::format("{}: module {} comes after Normalize", name, io::quote(type)));
+    if (i == 0) {
+      if (kind != "Transformer") throw Error(fmt::format("{}: the first module is {}, not a Transformer", name, io::quote(type)));
+      transformer = folder;
+    } else if (kind == "Pooling" && !pooled) {
+      m.pooling = read_pooling(folder / "config.json", hidden);
+      pooled = true;
+    } else if (kind == "Normalize" && pooled) {
+      m.pooling.normalize = true;
+    } else if (kind == "Dense" && pooled) {
+      m.dense.push_back(read_dense(folder, m.output_size(hidden)));
+    } else {
+      throw Error(fmt::format("{}: module {} (number {}) is not supported here", name, io::quote(type), i),
+                  "supported are Transformer, Pooling, Dense and Normalize, in this order");
+    }
+  }
+  if (!pooled) throw Error(fmt::format("{}: there is no Pooling module", name));
+  if (const fs::path file = transformer / "sentence_bert_config.json"; fs::exists(file)) {
+    const nlohmann::json json = read(file);
+    if (json.contains("max_seq_length") && !json["max_seq_length"].is_null())
+      m.max_length = io::get_size(json, "max_seq_length", file.string());
+  }
+  return m;
+}
+
+}  // namespace bertie
