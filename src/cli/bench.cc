@@ -1,0 +1,257 @@
+#include "cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bertie/bertie.h"
+#include "cli/sst2_lengths.h"
+#include "core/arena.h"
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "kernels/gemm.h"
+#include "kernels/peak.h"
+
+namespace bertie::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Best and median time of many calls. The machine may be shared: the best is what the code can do, the
+// median what one gets.
+struct Timing {
+  double best = 0, median = 0;
+};
+
+struct Measured {
+  Timing time;
+  double peak;  // operations a second
+};
+
+// Calls `work` for about `seconds`, and between the calls measures the machine's peak with the same number
+// of threads.
+template <class Work>
+Measured measure(double seconds, Team& team, const Work& work) {
+  work();  // warm-up
+  std::vector<double> times;
+  double peak = 0;
+  const auto begin = Clock::now();
+  do {
+    peak = std::max(peak, kernels::fma_peak(team, 0.01));
+    const auto block = Clock::now();
+    do {
+      const auto start = Clock::now();
+      work();
+      times.push_back(seconds_since(start));
+    } while (seconds_since(block) < 0.1);
+  } while (seconds_since(begin) < seconds || times.size() < 5);
+  std::sort(times.begin(), times.end());
+  return {{times.front(), times[times.size() / 2]}, peak};
+}
+
+std::vector<int> thread_counts(const BenchOptions& o) {
+  if (o.threads > 0) return {o.threads};
+  const int all = available_threads();
+  return all > 1 ? std::vector{1, all} : std::vector{1};
+}
+
+struct NamedConfig {
+  std::string name;
+  Config config;
+};
+
+std::vector<NamedConfig> configs(const BenchOptions& o) {
+  Config minilm;
+  minilm.layers = 6, minilm.hidden = 384, minilm.intermediate = 1536;
+  const std::vector<NamedConfig> known{{"bert-base", Config::base()}, {"minilm", minilm}, {"bert-large", Config::large()}};
+  if (o.model.empty()) return {known[0], known[1]};
+  for (const NamedConfig& c : known)
+    if (c.name == o.model) return {c};
+  throw Error(fmt::format("no model shape is called {}", o.model), "use bert-base, minilm or bert-large");
+}
+
+struct NamedShape {
+  std::string name;
+  std::vector<int> lengths;
+};
+
+NamedShape shape_named(const std::string& name) {
+  if (name == "sst2x32") return {name, {std::begin(kSst2Lengths), std::end(kSst2Lengths)}};
+  const size_t x = name.find('x');
+  int batch = 0, length = 0;
+  if (x == name.npos || !parse_number(std::string_view(name).substr(0, x), batch) ||
+      !parse_number(std::string_view(name).substr(x + 1), length) || batch < 1 || length < 1 || batch > 4096 || length > 512)
+    throw Error(fmt::format("{} is not a shape", name), "use BATCHxLENGTH, such as 8x128, or sst2x32");
+  return {name, std::vector<int>(size_t(batch), length)};
+}
+
+std::vector<NamedShape> shapes(const BenchOptions& o) {
+  if (!o.shape.empty()) return {shape_named(o.shape)};
+  return {shape_named("1x128"), shape_named("8x128"), shape_named("sst2x32")};
+}
+
+// Multiplications and additions of the matrix products, on real tokens.
+double encode_operations(const Config& c, const std::vector<int>& lengths) {
+  double operations = 0;
+  for (int n : lengths) {
+    const double per_token = 2.0 * double(4 * c.hidden * c.hidden + 2 * c.hidden * c.intermediate) + 4.0 * n * double(c.hidden);
+    operations += n * per_token * double(c.layers);
+  }
+  return operations;
+}
+
+int bench_encode(const BenchOptions& o) {
+  if (!o.json) {
+    fmt::print("Forward passes in fp32 with random weights; peak is fused multiply-adds alone ({}).\n\n", kernels::instruction_set());
+    fmt::print("{:<11}{:<10}{:>8}{:>11}{:>11}{:>11}{:>11}{:>10}{:>11}\n", "model", "batch", "threads", "best ms", "median ms",
+               "tokens/s", "GFLOP/s", "peak", "of peak");
+  }
+  for (const auto& [model_name, config] : configs(o)) {
+    const Model model = Model::random(config);
+    for (const auto& [shape_name, lengths] : shapes(o)) {
+      std::vector<int32_t> ids, offsets{0};
+      Random random(7);
+      for (int n : lengths) {
+        for (int i = 0; i < n; ++i) ids.push_back(int32_t(random.below(uint32_t(config.vocabulary))));
+        offsets.push_back(int32_t(ids.size()));
+      }
+      for (int threads : thread_counts(o)) {
+        Run run(model, threads);
+        Team team(threads);
+        const Measured m = measure(o.seconds > 0 ? o.seconds : 3.0, team, [&] { run.forward({.ids = ids, .offsets = offsets}); });
+        const double rate = encode_operations(config, lengths) / m.time.best;
+        if (o.json) {
+          fmt::print("{}\n", nlohmann::json{{"model", model_name},
+                                            {"shape", shape_name},
+                                            {"threads", threads},
+                                            {"milliseconds", m.time.best * 1e3},
+                                            {"median_milliseconds", m.time.median * 1e3},
+                                            {"gflops", rate / 1e9},
+                                            {"peak_gflops", m.peak / 1e9},
+                                            {"fraction", rate / m.peak},
+                                            {"tokens_per_second", double(ids.size()) / m.time.best}}
+                                 .dump());
+        } else {
+          fmt::print("{:<11}{:<10}{:>8}{:>11.2f}{:>11.2f}{:>11.0f}{:>11.1f}{:>10.1f}{:>10.1f}%\n", model_name, shape_name, threads,
+                     m.time.best * 1e3, m.time.median * 1e3, double(ids.size()) / m.time.best, rate / 1e9, m.peak / 1e9,
+                     100 * rate / m.peak);
+        }
+        std::cout.flush();
+        std::fflush(stdout);
+      }
+    }
+  }
+  return 0;
+}
+
+// From nothing to the first sentence vector, as a short program meets it: files are in the page cache after
+// the first time.
+int bench_load(const BenchOptions& o) {
+  if (o.path.empty()) throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  do {
+    const auto start = Clock::now();
+    Encoder encoder = Encoder::load(o.path, o.threads);
+    encoder.embed("The bank deposited the money near the river bank.");
+    times.push_back(seconds_since(start));
+  } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
+  std::sort(times.begin(), times.end());
+  const double best = times.front() * 1e3, median = times[times.size() / 2] * 1e3;
+  if (o.json)
+    fmt::print("{}\n", nlohmann::json{{"milliseconds", best}, {"median_milliseconds", median}, {"runs", times.size()}}.dump());
+  else
+    fmt::print("load to first embedding: best {:.1f} ms, median {:.1f} ms of {} runs\n", best, median, times.size());
+  return 0;
+}
+
+int bench_tokenize(const BenchOptions& o) {
+  if (o.path.empty() || o.model.empty())
+    throw Error("bench tokenize needs a tokenizer and a text file", "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
+  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  std::ifstream in(o.path);
+  if (!in) throw Error(fmt::format("cannot read {}", o.path.string()));
+  std::vector<std::string> lines;
+  size_t bytes = 0;
+  for (std::string line; bytes < (size_t{64} << 20) && std::getline(in, line);) bytes += line.size() + 1, lines.push_back(line);
+  if (lines.empty()) throw Error(fmt::format("{} has no lines", o.path.string()));
+  Encoding encoding;
+  std::vector<double> times;
+  size_t tokens = 0;
+  const auto begin = Clock::now();
+  do {
+    tokens = 0;
+    const auto start = Clock::now();
+    for (const std::string& line : lines) tokenizer.encode_into(line, {}, encoding), tokens += encoding.size();
+    times.push_back(seconds_since(start));
+  } while (times.size() < 3 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
+  const double best = *std::min_element(times.begin(), times.end());
+  if (o.json)
+    fmt::print("{}\n", nlohmann::json{{"megabytes_per_second", double(bytes) / best / 1e6},
+                                      {"tokens_per_second", double(tokens) / best},
+                                      {"bytes", bytes},
+                                      {"tokens", tokens}}
+                           .dump());
+  else
+    fmt::print("{:.1f} MB/s, {:.2f} million tokens/s with offsets, one thread ({} tokens in {:.1f} MB)\n",
+               double(bytes) / best / 1e6, double(tokens) / best / 1e6, tokens, double(bytes) / 1e6);
+  return 0;
+}
+
+// The linear layers alone, with weights from beyond the L2 cache as in a real pass.
+int bench_gemm(const BenchOptions& o) {
+  struct Shape {
+    size_t rows, outputs, inputs;
+  };
+  constexpr Shape kShapes[] = {{128, 2304, 768},  {128, 768, 768},  {128, 3072, 768},  {128, 768, 3072},  {1024, 3072, 768},
+                               {1024, 768, 3072}, {16, 3072, 768},  {1, 3072, 768},    {128, 1152, 384}, {128, 384, 384},
+                               {128, 1536, 384},  {128, 384, 1536}, {1024, 1536, 384}, {1024, 384, 1536}};
+  if (!o.json)
+    fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11}{:>10}{:>10}\n", "rows", "outputs", "inputs", "threads", "GFLOP/s", "peak", "of peak");
+  for (const Shape& s : kShapes)
+    for (int threads : thread_counts(o)) {
+      const size_t floats = kernels::packed_floats(s.outputs, s.inputs), copies = std::max<size_t>(1, (size_t{48} << 20) / (floats * 4));
+      Block weights(copies * floats * 4), bias(s.outputs * 4 + 4096), x(s.rows * s.inputs * 4), y(s.rows * s.outputs * 4);
+      Random random(3);
+      for (size_t i = 0; i < copies * floats; ++i) weights.as<float>()[i] = float(i % 17) * 0.01f - 0.08f;
+      for (size_t i = 0; i < s.rows * s.inputs; ++i) x.as<float>()[i] = random.uniform();
+      Team team(threads), peak_team(threads);
+      size_t copy = 0;
+      const Measured m = measure(o.seconds > 0 ? o.seconds : 0.5, peak_team, [&] {
+        kernels::linear_forward({x.as<float>(), s.rows, s.inputs},
+                                {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
+                                kernels::Activation::none, {y.as<float>(), s.rows, s.outputs}, team);
+      });
+      const double rate = 2.0 * double(s.rows * s.outputs * s.inputs) / m.time.median;
+      if (o.json)
+        fmt::print("{}\n", nlohmann::json{{"rows", s.rows}, {"outputs", s.outputs}, {"inputs", s.inputs}, {"threads", threads},
+                                          {"gflops", rate / 1e9}, {"peak_gflops", m.peak / 1e9}, {"fraction", rate / m.peak}}
+                               .dump());
+      else
+        fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11.1f}{:>10.1f}{:>9.1f}%\n", s.rows, s.outputs, s.inputs, threads, rate / 1e9, m.peak / 1e9,
+                   100 * rate / m.peak);
+      std::fflush(stdout);
+    }
+  return 0;
+}
+
+}  // namespace
+
+int bench(const BenchOptions& o) {
+  if (o.what == "encode") return bench_encode(o);
+  if (o.what == "load") return bench_load(o);
+  if (o.what == "tokenize") return bench_tokenize(o);
+  if (o.what == "gemm") return bench_gemm(o);
+  throw Error(fmt::format("there is no benchmark {}", o.what), "use encode, load, tokenize or gemm");
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,65 @@
+#include "kernels/peak.h"
+
+#include <chrono>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/peak.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace bertie::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Twelve independent chains keep two FMA units of latency 4 to 5 busy. Returns the operations done; `sink`
+// keeps the compiler from removing them.
+double fma_burst(size_t rounds, float& sink) {
+  const hn::ScalableTag<float> d;
+  const auto a = hn::Set(d, 0.999f), b = hn::Set(d, sink);
+  auto c0 = b, c1 = b, c2 = b, c3 = b, c4 = b, c5 = b, c6 = b, c7 = b, c8 = b, c9 = b, c10 = b, c11 = b;
+  for (size_t i = 0; i < rounds; ++i) {
+    c0 = hn::MulAdd(c0, a, b), c1 = hn::MulAdd(c1, a, b), c2 = hn::MulAdd(c2, a, b), c3 = hn::MulAdd(c3, a, b);
+    c4 = hn::MulAdd(c4, a, b), c5 = hn::MulAdd(c5, a, b), c6 = hn::MulAdd(c6, a, b), c7 = hn::MulAdd(c7, a, b);
+    c8 = hn::MulAdd(c8, a, b), c9 = hn::MulAdd(c9, a, b), c10 = hn::MulAdd(c10, a, b), c11 = hn::MulAdd(c11, a, b);
+  }
+  const auto sum = hn::Add(hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(c4, c5)),
+                           hn::Add(hn::Add(hn::Add(c6, c7), hn::Add(c8, c9)), hn::Add(c10, c11)));
+  sink = hn::GetLane(hn::SumOfLanes(d, sum)) * 1e-6f;
+  return double(rounds) * 12 * 2 * double(hn::Lanes(d));
+}
+
+}  // namespace bertie::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bertie::kernels {
+
+HWY_EXPORT(fma_burst);
+
+double fma_peak(Team& team, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr size_t kRounds = 20000;
+  const auto burst = HWY_DYNAMIC_DISPATCH(fma_burst);
+  const auto begin = Clock::now();
+  double best = 0;
+  do {
+    std::atomic<double> operations{0};
+    const auto start = Clock::now();
+    team.parallel_for(size_t(team.threads()) * 8, [&](size_t) {
+      float sink = 0.001f;
+      operations.fetch_add(burst(kRounds, sink), std::memory_order_relaxed);
+    });
+    best = std::max(best, operations / std::chrono::duration<double>(Clock::now() - start).count());
+  } while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds);
+  return best;
+}
+
+const char* instruction_set() {
+  const int64_t supported = hwy::SupportedTargets();
+  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}})
+    if (supported & target) return hwy::TargetName(target);
+  return hwy::TargetName(HWY_STATIC_TARGET);
+}
+
+}  // namespace bertie::kernels
+#endif

@@ -1,0 +1,14 @@
+#pragma once
+// What the machine could do at most: fused multiply-adds on registers, nothing else. Benchmarks measure it
+// in the same run as the work and report a fraction, because clocks and neighbours change.
+#include "core/parallel.h"
+
+namespace bertie::kernels {
+
+// Floating-point operations a second that all threads of the team reach together in fp32, over about
+// `seconds`, with the best instruction set here.
+double fma_peak(Team& team, double seconds);
+
+const char* instruction_set();  // the one the kernels use: "AVX3" is AVX-512
+
+}  // namespace bertie::kernels
