@@ -82,7 +82,7 @@ struct BERTIE_API Encoding {
 // How to read a vocab.txt; tokenizer.json says it itself.
 struct TokenizerOptions {
   bool lowercase = true;
-  std::optional<bool> strip_accents;  // unset: as lowercase
+  std::optional<bool> strip_accents = {};  // unset: as lowercase
   bool split_cjk = true;              // a word for each Chinese character
   size_t model_max_length = kNoLimit;
 };

@@ -1,0 +1,48 @@
+// encode_into allocates nothing once its Encoding has grown.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "bertie/tokenizer.h"
+#include "support/data.h"
+#include "text/generated_text.h"
+
+namespace {
+std::atomic<size_t> allocations{0};
+}
+
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* p = std::malloc(size ? size : 1)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace bertie {
+namespace {
+
+TEST(TokenizerAllocation, NoneAfterWarmUp) {
+  Tokenizer tokenizer = Tokenizer::from_vocab(test::source_dir() / "tests/golden/tokenizer/vocab.txt");
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 500; ++i) texts.push_back(test::generated_text(i));
+  Encoding e;
+  auto pass = [&] {
+    for (size_t i = 0; i + 1 < texts.size(); ++i) {
+      tokenizer.encode_into(texts[i], {}, e);
+      tokenizer.encode_into(texts[i], {.max_length = 7}, e);
+      tokenizer.encode_into(texts[i], texts[i + 1], {.max_length = 20}, e);
+    }
+  };
+  size_t before = allocations;
+  pass();
+  EXPECT_GT(allocations, before) << "the counter does not count";
+  before = allocations;
+  pass();
+  EXPECT_EQ(allocations, before);
+}
+
+}  // namespace
+}  // namespace bertie

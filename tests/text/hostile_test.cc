@@ -1,0 +1,196 @@
+// Files that nobody vouches for: each is refused with an Error that says what was found, or loads and works.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "../../fuzz/tokenizer_fuzz.cc"
+#include "bertie/error.h"
+#include "bertie/tokenizer.h"
+#include "text/generated_text.h"
+
+namespace bertie {
+namespace {
+
+using nlohmann::json;
+
+template <class Load>
+void expect_error(const Load& load, const std::string& part) {
+  try {
+    load();
+    ADD_FAILURE() << "accepted; expected an error with: " << part;
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << "the error was: " << e.what();
+  }
+}
+
+void bad_vocab(const std::string& text, const std::string& part) {
+  expect_error([&] { Tokenizer::from_vocab_text(text); }, part);
+}
+
+const std::string kHead = "[UNK]\n[CLS]\n[SEP]\n";
+
+TEST(HostileVocab, MissingSpecialTokensAreNamed) {
+  bad_vocab("", "\"[UNK]\" is missing");
+  bad_vocab("[CLS]\n[SEP]\n", "\"[UNK]\" is missing");
+  bad_vocab("[UNK]\n[SEP]\n", "\"[CLS]\" is missing");
+  bad_vocab("[UNK]\n[CLS]\n", "\"[SEP]\" is missing");
+}
+
+TEST(HostileVocab, RepeatedTokensAreNamedWithBothIds) {
+  bad_vocab(kHead + "a\nb\na\n", "\"a\" is there twice, as id 3 and 5");
+  bad_vocab(kHead + "##a\n##a\n", "\"##a\" is there twice");
+  std::string twenty(20, 'x');
+  bad_vocab(kHead + twenty + "\n" + twenty + "\n", "is there twice");
+}
+
+TEST(HostileVocab, OverlongTokensAndOtherFilesAreRefused) {
+  bad_vocab(kHead + std::string(5000, 'x') + "\n", "5000 bytes");
+  bad_vocab(kHead + "\xFF\xFE\n", "not UTF-8");
+  bad_vocab(std::string("\x80\x04\x95", 3), "not UTF-8");
+  bad_vocab(kHead + "\xED\xA0\x80\n", "not UTF-8");
+}
+
+TEST(HostileVocab, TooManyTokensAreRefused) {
+  std::string text = kHead;
+  for (uint32_t i = 0; i < (1u << 22); ++i) text += std::to_string(i) += '\n';
+  bad_vocab(text, "the largest allowed");
+}
+
+TEST(HostileVocab, OddLinesLoad) {
+  std::string odd = kHead + "\n\n##\n \n" + std::string("a\0b", 3) + "\n" + std::string(4096, 'y') + "\n" +
+                    std::string(17, 'z');
+  Tokenizer t = Tokenizer::from_vocab_text(odd);
+  EXPECT_EQ(t.encode(std::string(17, 'z'), {.add_special_tokens = false}).ids, std::vector<int32_t>{9});
+  EXPECT_EQ(t.encode("## # a").size(), 6u);
+}
+
+json good() {
+  return json::parse(R"({
+    "version": "1.0", "truncation": {"max_length": 3}, "padding": {"strategy": {"Fixed": 9}},
+    "added_tokens": [{"id": 2, "content": "[SEP]", "special": true, "normalized": false}],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [2], "tokens": ["[SEP]"]}}},
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+      "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4}}})");
+}
+
+// The good file with one value changed; `value` is discarded to remove the key.
+void bad_json(const std::string& pointer, const json& value, const std::string& part) {
+  json file = good();
+  file[json::json_pointer(pointer)] = value;
+  expect_error([&] { Tokenizer::from_json_text(file.dump()); }, part);
+}
+
+TEST(HostileTokenizerJson, TheGoodFileLoadsAndItsTruncationAndPaddingAreNotObeyed) {
+  Tokenizer t = Tokenizer::from_json_text(good().dump());
+  EXPECT_EQ(t.encode("ab a a a a").ids, (std::vector<int32_t>{1, 3, 4, 3, 3, 3, 3, 2}));
+  EXPECT_EQ(t.cls_id(), 1);
+}
+
+TEST(HostileTokenizerJson, FilesOf2020WithoutAModelTypeLoad) {
+  json file = good();
+  file["model"].erase("type");
+  EXPECT_EQ(Tokenizer::from_json_text(file.dump()).encode("a").ids, (std::vector<int32_t>{1, 3, 2}));
+}
+
+TEST(HostileTokenizerJson, AnotherKindOfTokenizerIsNamedWithItsKey) {
+  bad_json("/model/type", "BPE", "model.type: expected \"WordPiece\", found \"BPE\"");
+  bad_json("/model/type", nullptr, "model.type");
+  bad_json("/model/vocab", json::array({"a"}), "missing");
+  bad_json("/model", nullptr, "model: expected a WordPiece model");
+  bad_json("/model/continuing_subword_prefix", "", "model.continuing_subword_prefix");
+  bad_json("/model/max_input_chars_per_word", 1e9, "max_input_chars_per_word");
+  bad_json("/model/max_input_chars_per_word", -1, "max_input_chars_per_word");
+  bad_json("/model/unk_token", "<unk>", "\"<unk>\" is missing");
+  bad_json("/normalizer/type", "NFKC", "normalizer.type: expected \"BertNormalizer\", found \"NFKC\"");
+  bad_json("/normalizer/lowercase", "yes", "lowercase");
+  bad_json("/normalizer", 5, "normalizer: expected an object, found 5");
+  bad_json("/pre_tokenizer/type", "ByteLevel",
+           "pre_tokenizer.type: expected BertPreTokenizer, found \"ByteLevel\"");
+  bad_json("/pre_tokenizer", nullptr, "pre_tokenizer.type");
+  bad_json("/post_processor/type", "RobertaProcessing", "post_processor.type");
+  bad_json("/decoder/type", "ByteLevel", "decoder.type");
+}
+
+TEST(HostileTokenizerJson, TemplatesMustNameTheTextsAndKnownTokens) {
+  bad_json("/post_processor/single", json::array(), "A once");
+  bad_json("/post_processor/pair/1/Sequence/id", "A", "A and B once each");
+  bad_json("/post_processor/pair/1/Sequence/id", "C", "not supported");
+  bad_json("/post_processor/single/0", "[CLS]", "post_processor.single");
+  bad_json("/post_processor/single/0/SpecialToken/id", "[X]", "\"[X]\" is missing");
+  bad_json("/post_processor/special_tokens/[CLS]/ids/0", 99, "99 is not the id of a token");
+  bad_json("/post_processor/special_tokens/[CLS]/ids/0", -1, "is not the id of a token");
+}
+
+TEST(HostileTokenizerJson, IdsMustBeWholeUniqueAndNotFarApart) {
+  bad_json("/model/vocab/a", 2, "id 2 stands for both");
+  bad_json("/model/vocab/a", -3, "not a whole number");
+  bad_json("/model/vocab/a", 1.5, "not a whole number");
+  bad_json("/model/vocab/a", "3", "not a whole number");
+  bad_json("/model/vocab/a", json::array(), "not a whole number");
+  bad_json("/model/vocab/a", json::object(), "not a whole number");
+  bad_json("/model/vocab/a", 4'000'000, "id 4000000");
+  bad_json("/model/vocab/a", 18446744073709551615u, "id 18446744073709551615");
+  bad_json("/added_tokens/0/id", 1, "has id 2 in model.vocab, and 1 here");
+  bad_json("/added_tokens/0/content", "", "empty");
+  bad_json("/added_tokens/0/content", "new", "id 2 stands for both");
+  bad_json("/added_tokens/0", "x", "expected an object");
+  bad_json("/added_tokens", 1, "expected an array");
+  json file = good();
+  file["added_tokens"].push_back(file["added_tokens"][0]);
+  expect_error([&] { Tokenizer::from_json_text(file.dump()); }, "is there twice");
+  file = good();
+  file["added_tokens"][0] = {{"id", 5}, {"content", "\u0301"}, {"normalized", true}};
+  expect_error([&] { Tokenizer::from_json_text(file.dump()); }, "nothing is left");
+}
+
+TEST(HostileTokenizerJson, BrokenTextIsRefused) {
+  std::string text = good().dump();
+  for (size_t n = 0; n < text.size(); n += 7)
+    EXPECT_THROW(Tokenizer::from_json_text(text.substr(0, n)), Error) << n;
+  expect_error([] { Tokenizer::from_json_text("[]"); }, "expected an object, found an array");
+  expect_error([] { Tokenizer::from_json_text("7"); }, "expected an object");
+  EXPECT_THROW(Tokenizer::from_json_text(std::string(100'000, '[')), Error);
+  EXPECT_THROW(Tokenizer::from_json_text("{\"a\":" + text + ",\"a\":1}"), Error);
+  std::string twice = text;
+  twice.insert(twice.find("\"a\":3"), "\"a\":5,");
+  expect_error([&] { Tokenizer::from_json_text(twice); }, "\"a\" is there twice");
+}
+
+// The fuzzer's own check, on damaged files and texts.
+void fuzz(uint8_t kind, const std::string& text) {
+  std::string input = char(kind) + text;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+}
+
+TEST(HostileFuzz, DamagedFilesAreRefusedOrWork) {
+  const std::string json_file = good().dump(), vocab = kHead + "a\n##b\n\u00e9\n##\u00e9\n[MASK]\n";
+  for (uint64_t seed = 0; seed < 20'000; ++seed) {
+    test::SplitMix r(seed);
+    uint8_t kind = uint8_t(r.below(3));
+    std::string text = kind == 0 ? vocab : kind == 1 ? json_file : test::generated_text(seed);
+    for (uint32_t i = 1 + r.below(4); i > 0; --i) {
+      size_t at = r.below(uint32_t(text.size()));
+      if (r.below(4) == 0)
+        text.erase(at, 1 + r.below(8));
+      else
+        text[at] = "\"{}[],:0x\xFF\\-\n\xE4"[r.below(14)];
+      if (text.empty()) text = "a";
+    }
+    fuzz(kind, text);
+  }
+}
+
+RC_GTEST_PROP(HostileFuzz, AnyBytesAreRefusedOrWork, (uint8_t kind, const std::string& bytes)) {
+  fuzz(kind, bytes);
+  fuzz(0, kHead + bytes);
+}
+
+}  // namespace
+}  // namespace bertie

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Compares Bertie's tokenizer with Hugging Face's, text by text: ids, offsets, types, words. Any difference is
+printed and makes the exit code 1.
+
+    pip install -r tools/requirements-tokenizers.txt
+    cmake --build build --target tokenize_driver
+    python tools/compare_tokenizers.py build/tokenize_driver points random added windows decode
+    python tools/compare_tokenizers.py build/tokenize_driver corpus --vocab DIR... --text FILE...
+"""
+import argparse
+import itertools
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+import numpy as np
+import tokenizers
+from tokenizers import AddedToken, Tokenizer
+
+import tokenizer_reference as ref
+
+BATCH = 2000
+differences = 0
+
+
+class Driver:
+    """Bertie's side: texts are written in the background, encodings read one by one."""
+
+    def __init__(self, program, path, *options, texts):
+        self.input = tempfile.TemporaryFile()
+        for t in texts:
+            b = t.encode() if isinstance(t, str) else t
+            self.input.write(struct.pack("<I", len(b)) + b)
+        self.input.seek(0)
+        self.process = subprocess.Popen([program, str(path), "--records", *map(str, options)], stdin=self.input,
+                                        stdout=subprocess.PIPE, bufsize=1 << 20)
+
+    def words(self, n):
+        return np.frombuffer(self.process.stdout.read(4 * n), dtype=np.uint32)
+
+    def next(self):
+        out = []
+        for _ in range(int(self.words(1)[0])):
+            n = int(self.words(1)[0])
+            w = self.words(6 * n)
+            out.append({"ids": w[:n], "types": w[n:2 * n], "words": w[2 * n:3 * n].view(np.int32),
+                        "sequences": w[3 * n:4 * n].view(np.int32), "offsets": w[4 * n:]})
+        return out
+
+
+def same(ours, theirs, text, what, sequences=True):
+    global differences
+    fields = {"ids": theirs.ids, "types": theirs.type_ids, "offsets": [x for o in theirs.offsets for x in o],
+              "words": [-1 if w is None else w for w in theirs.word_ids]}
+    if sequences:
+        fields["sequences"] = [-1 if s is None else s for s in theirs.sequence_ids]
+    for name, want in fields.items():
+        if not np.array_equal(ours[name], np.array(want, dtype=ours[name].dtype)):
+            differences += 1
+            if differences <= 20:
+                print(f"DIFFERENT {what}: {name} of {text!r}\n  bertie {ours[name].tolist()[:60]}\n  theirs {want[:60]}")
+            return
+
+
+def same_ids(ours, theirs, text, what):
+    """Ids and offsets only, quicker."""
+    global differences
+    if ours["ids"].tolist() != theirs.ids or ours["offsets"].tolist() != list(itertools.chain.from_iterable(theirs.offsets)):
+        differences += 1
+        if differences <= 20:
+            print(f"DIFFERENT {what}: {text!r}\n  bertie {ours}\n  theirs {theirs.ids} {theirs.offsets}")
+
+
+def compare(program, path, options, tokenizer, texts, what, same=same):
+    start, before = time.time(), differences
+    driver = Driver(program, path, *options, texts=texts)
+    for i in range(0, len(texts), BATCH):
+        batch = texts[i:i + BATCH]
+        decoded = [t if isinstance(t, str) else t.decode("utf-8", "replace") for t in batch]
+        for text, theirs in zip(batch, tokenizer.encode_batch(decoded)):
+            same(driver.next()[0], theirs, text, what)
+    size = sum(len(t.encode() if isinstance(t, str) else t) for t in texts)
+    print(f"{what}: {len(texts)} texts, {size / 1e6:.1f} MB, {differences - before} different, "
+          f"{time.time() - start:.0f} s", flush=True)
+
+
+SETTINGS = [(1, None), (0, None), (1, 0), (0, 1)]  # lowercase, strip_accents
+
+
+def driver_options(lower, strip, cjk=1):
+    return ["--lower", lower, "--cjk", cjk] + ([] if strip is None else ["--strip", strip])
+
+
+def points(program, args):
+    """Every code point, alone, between letters, and among marks."""
+    vocab = ref.every_point_vocab()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as f:
+        f.write("\n".join(vocab) + "\n")
+        f.flush()
+        every = [chr(c) for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+        for lower, strip in SETTINGS:
+            t = ref.reference(f.name, bool(lower), None if strip is None else bool(strip))
+            what = f"points lower={lower} strip={strip}"
+            options = driver_options(lower, strip)
+            compare(program, f.name, options, t, every, what + " alone")
+            compare(program, f.name, options, t, [f"a{c}b" for c in every], what + " a?b")
+            compare(program, f.name, options, t, [f"\u0301{c}\u0323\u0334A" for c in every], what + " marks")
+
+
+def vocab_settings(path):
+    return (1, None) if "uncased" in str(path) else (0, None)
+
+
+def damaged(r, n):
+    """Bytes that are almost UTF-8."""
+    out = []
+    for i in range(n):
+        b = bytearray(ref.generated_text(10**9 + i).encode())
+        for _ in range(1 + r.randrange(6)):
+            b[r.randrange(len(b))] = r.randrange(256)
+        out.append(bytes(b))
+    return out
+
+
+def random_texts(program, args):
+    texts = [ref.generated_text(i) for i in range(args.count)]
+    r = random.Random(7)
+    bad = damaged(r, 5000)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as f:
+        f.write("\n".join(ref.every_point_vocab()) + "\n")
+        f.flush()
+        for lower, strip in SETTINGS:
+            for cjk in (1, 0):
+                t = ref.reference(f.name, bool(lower), None if strip is None else bool(strip), bool(cjk))
+                compare(program, f.name, driver_options(lower, strip, cjk), t, texts[:args.count // 4], f"random, every point, lower={lower} strip={strip} cjk={cjk}")
+                compare(program, f.name, driver_options(lower, strip, cjk), t, bad, "bad bytes")
+    for path in args.vocab:
+        lower, strip = vocab_settings(path)
+        t = ref.reference(path, bool(lower), strip)
+        compare(program, path, driver_options(lower, strip), t, texts, f"random, {path}")
+        compare(program, path, driver_options(lower, strip), t, bad, f"bad bytes, {path}")
+        t.encode_special_tokens = True
+        compare(program, path, driver_options(lower, strip) + ["--plain"], t, texts[:20000], f"special tokens as text, {path}")
+
+
+def corpus(program, args):
+    for path in args.vocab:
+        lower, strip = vocab_settings(path)
+        t = ref.reference(path, bool(lower), strip)
+        for file in args.text:
+            with open(file, encoding="utf-8", newline="\n") as f:
+                compare(program, path, driver_options(lower, strip), t, f.read().split("\n"), f"{path}, {file}", same_ids)
+
+
+ADDED = [
+    [AddedToken("<x>", normalized=False), AddedToken("<xy>", normalized=False), AddedToken("new york", normalized=False)],
+    [AddedToken("<x>", lstrip=True, normalized=False), AddedToken("<y>", rstrip=True, normalized=False),
+     AddedToken("<z>", lstrip=True, rstrip=True, normalized=False, special=True), AddedToken("[MASK]", lstrip=True, special=True, normalized=False)],
+    [AddedToken("low", single_word=True, normalized=False), AddedToken("lower", single_word=True, normalized=False),
+     AddedToken("a\u0301", normalized=False)],
+    [AddedToken("Néw", normalized=True), AddedToken("Low", single_word=True, normalized=True), AddedToken("中", normalized=True),
+     AddedToken("yORK Low", normalized=True, lstrip=True)],
+    [AddedToken("SPECIAL", normalized=True, special=True, rstrip=True), AddedToken("x y", normalized=True, lstrip=True, rstrip=True),
+     AddedToken("##s", normalized=True), AddedToken(" x", normalized=False), AddedToken("low ", normalized=False, rstrip=True)],
+]
+PARTS = ["<x>", "<xy>", "<y>", "<z>", "new york", "New York", "NÉW", "néw", "Low", "low", "lower", "a\u0301", "á", "中", "文", "yOrk low",
+         "special", "SPECIAL", "x y", "X Y", "##s", "[MASK]", "[SEP]", "[mask]", " ", "  ", "\t", "\u3000", "\u00a0", "\n", "a", "é", "_", ".",
+         "-", "0", "\u0301", "\U0001D165", "\u200d", "\x00", "\x0b", "x", "ſ", "İ", "ǅ"]
+
+
+def added(program, args):
+    """tokenizer.json with every kind of added token, under every normaliser."""
+    r = random.Random(11)
+    texts = ["".join(r.choice(PARTS) for _ in range(r.randrange(1, 12))) for _ in range(20000)]
+    chars = [chr(c) for c in list(range(0x20, 0x250)) + list(range(0x300, 0x500)) + [0x4E2D, 0x6587, 0xAC00, 0x1D165]]
+    pieces = ref.SPECIALS + chars + ["##" + c for c in chars] + ["new", "york", "low", "##er"]
+    vocab = {t: i for i, t in enumerate(pieces)}
+    for tokens in ADDED:
+        for lower, strip, cjk, clean in [(1, None, 1, 1), (0, None, 1, 1), (1, False, 0, 1), (0, True, 1, 0), (1, None, 0, 0)]:
+            t = ref.reference(vocab, bool(lower), strip, bool(cjk), bool(clean))
+            t.add_tokens(tokens)
+            with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as f:
+                f.write(t.to_str())
+                f.flush()
+                t = Tokenizer.from_str(t.to_str())
+                what = f"added {[x.content for x in tokens]} lower={lower} strip={strip} cjk={cjk} clean={clean}"
+                compare(program, f.name, [], t, texts, what)
+                t.encode_special_tokens = True
+                compare(program, f.name, ["--plain"], t, texts[:5000], what + ", as text")
+
+
+STRATEGIES = ["longest_first", "only_first", "only_second"]
+
+
+def windows(program, args):
+    """Truncation and overflow windows, of texts and of pairs."""
+    global differences
+    r, before, count = random.Random(5), differences, 0
+    chars = [chr(c) for c in range(0x21, 0x180)]
+    vocab = {t: i for i, t in enumerate(ref.SPECIALS + chars + ["##" + c for c in chars])}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as f:
+        f.write("\n".join(vocab) + "\n")
+        f.flush()
+        t = ref.reference(vocab)
+        text = lambda: "".join(r.choice("abc dé.É [") for _ in range(r.choice([0, 1, 3, 8, 20, 60, 150])))
+        for _ in range(1500):
+            pair, add, strategy = r.random() < 0.6, r.random() < 0.8, r.randrange(3)
+            specials = (3 if pair else 2) if add else 0
+            limit = specials + r.randrange(1, 40)
+            stride = r.randrange(0, max(1, min(12, (limit - specials) // 2)))
+            batch = [text() for _ in range(8)]
+            t.enable_truncation(limit, stride=stride, strategy=STRATEGIES[strategy])
+            inputs = list(zip(batch[::2], batch[1::2])) if pair else batch
+            for item in inputs:
+                flags = ["--max", limit, "--stride", stride, "--truncate", strategy] + ["--pair"] * pair + ["--no-special"] * (not add)
+                try:
+                    theirs = t.encode(*item, add_special_tokens=add) if pair else t.encode(item, add_special_tokens=add)
+                except BaseException as e:  # the reference panics where a stride does not fit, and refuses what cannot be cut
+                    theirs = None
+                texts = list(item) if pair else [item]
+                for extra in (["--windows"], []):
+                    d = Driver(program, f.name, "--lower", 1, *flags, *extra, texts=texts)
+                    d.process.wait() if theirs is None and extra else None
+                    if theirs is None:
+                        if extra and d.process.returncode == 0:
+                            differences += 1
+                            print("DIFFERENT: only the reference refuses", item, flags)
+                        continue
+                    try:
+                        ours = d.next()
+                    except IndexError:
+                        # Bertie refuses where there is no room at all for one side; the reference then gives
+                        # windows that are longer than was asked.
+                        if not any(len(w.ids) > limit for w in theirs.overflowing):
+                            differences += 1
+                            print("DIFFERENT: only Bertie refuses", item, flags, extra)
+                        continue
+                    want = [theirs] + theirs.overflowing if extra else [theirs]
+                    count += 1
+                    if len(ours) != len(want):
+                        differences += 1
+                        print("DIFFERENT number of windows", item, flags, len(ours), len(want))
+                        continue
+                    for o, w in zip(ours, want):
+                        same(o, w, item, f"windows {flags}", sequences=w is theirs)
+        t.no_truncation()
+    print(f"windows: {count} calls, {differences - before} different", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("what", nargs="+", choices=["points", "random", "corpus", "added", "windows"])
+    parser.add_argument("--vocab", nargs="*", default=[])
+    parser.add_argument("--text", nargs="*", default=[])
+    parser.add_argument("--count", type=int, default=100_000, help="random texts")
+    args = parser.parse_args()
+    print("tokenizers", tokenizers.__version__)
+    for what in args.what:
+        {"points": points, "random": random_texts, "corpus": corpus, "added": added, "windows": windows}[what](args.program, args)
+    sys.exit(differences > 0)
+
+
+if __name__ == "__main__":
+    main()
