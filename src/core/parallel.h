@@ -50,7 +50,9 @@ class Team {
 
  private:
   using Call = void (*)(const void* body, size_t chunk, size_t worker);
-  static constexpr size_t kMaxChunks = (size_t{1} << 20) - 1;
+  // Half of what the ticket's field holds: threads that find no chunk left count past the last one, and must
+  // not count into the next field.
+  static constexpr size_t kMaxChunks = size_t{1} << 19;
 
   void run(size_t chunks, Call call, const void* body);
   bool take_chunks(size_t worker);
