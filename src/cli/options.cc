@@ -1,0 +1,246 @@
+// The table.
+#include "cli/options.h"
+
+namespace bertie::cli {
+namespace {
+
+const Option kFile{.name = "file",
+                   .letter = 'f',
+                   .argument = "FILE",
+                   .help = "read texts from FILE, one a line; - is standard input; may be given again",
+                   .to = &Settings::files};
+
+}  // namespace
+
+const std::vector<Option>& global_options() {
+  static const std::vector<Option> table = {
+      {.name = "model",
+       .letter = 'm',
+       .argument = "DIR",
+       .help = "model directory, in the Hugging Face layout",
+       .standard = "$BERTIE_MODEL",
+       .to = &Settings::model},
+      {.name = "threads",
+       .letter = 't',
+       .argument = "N",
+       .help = "threads to compute with",
+       .standard = "one a core",
+       .to = &Settings::threads},
+      {.name = "json", .help = "print JSON, exact and for programs", .to = &Settings::json},
+      {.name = "quiet", .letter = 'q', .help = "no progress and no warnings", .to = &Settings::quiet},
+      {.name = "verbose", .letter = 'v', .help = "say more on standard error", .to = &Settings::verbose},
+      {.name = "help", .letter = 'h', .help = "show help, also for a command", .to = &Settings::help},
+      {.name = "version", .help = "show the version", .to = &Settings::version},
+  };
+  return table;
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {.name = "demo",
+       .words = "",
+       .most_words = 0,
+       .summary = "see attention happen, step by step",
+       .about =
+           "Works the example \"You found me\" through self-attention: queries, keys and values, scores, "
+           "weights, output. Needs no model. With one, it also shows how the tokens of a real sentence look "
+           "at each other.",
+       .examples = {{"bertie demo", "three words through attention"},
+                    {"bertie demo --json", "the same, all digits"},
+                    {"bertie demo --model all-MiniLM-L6-v2", "and a real sentence"}},
+       .run = demo_command},
+      {.name = "tokenize",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "text to tokens, ids and their places in the text",
+       .about =
+           "Splits each TEXT, each line of each FILE, or each line of standard input into the tokens that "
+           "the "
+           "model sees, exactly as Hugging Face's tokenizers do. Offsets count code points of the text.\n\n"
+           "Needs a tokenizer: --vocab, or a model directory with tokenizer.json or vocab.txt in it.",
+       .options = {kFile,
+                   {.name = "vocab",
+                    .argument = "FILE",
+                    .help = "vocab.txt or tokenizer.json to use, instead of a model's",
+                    .to = &Settings::vocab},
+                   {.name = "cased",
+                    .help = "the vocab.txt is cased: keep capitals and accents",
+                    .to = &Settings::cased},
+                   {.name = "pair",
+                    .argument = "TEXT",
+                    .help = "second text, paired with each one",
+                    .to = &Settings::pair},
+                   {.name = "max-length",
+                    .argument = "N",
+                    .help = "at most N tokens, special ones included",
+                    .standard = "no limit",
+                    .to = &Settings::max_length,
+                    .least = 1},
+                   {.name = "stride",
+                    .argument = "N",
+                    .help = "do not cut at --max-length, but go on in windows that share N tokens",
+                    .to = &Settings::stride},
+                   {.name = "no-special", .help = "leave out [CLS] and [SEP]", .to = &Settings::no_special},
+                   {.name = "plain-specials",
+                    .help = "take \"[MASK]\" and the like in the text as plain characters",
+                    .to = &Settings::plain_specials},
+                   {.name = "ids", .help = "print ids alone, one line a text", .to = &Settings::ids}},
+       .examples = {{"bertie tokenize --vocab vocab.txt \"You found me.\"", "as a table"},
+                    {"bertie tokenize -m all-MiniLM-L6-v2 --ids < texts.txt", "ids, a line for a line"},
+                    {"bertie tokenize -m all-MiniLM-L6-v2 --max-length 128 --stride 32 --json -f long.txt",
+                     "long texts, in windows"}},
+       .run = tokenize_command},
+      {.name = "embed",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "text to sentence vectors",
+       .about = "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, "
+                "pooled as the "
+                "model's modules.json says. An empty line is a text too, so that rows and lines agree.\n\n"
+                "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go "
+                "into one "
+                "array of shape (texts, dimension), which appears under its name when it is complete.",
+       .options = {kFile,
+                   {.name = "npy",
+                    .argument = "FILE",
+                    .help = "write the vectors to FILE, for NumPy",
+                    .to = &Settings::npy},
+                   {.name = "max-length",
+                    .argument = "N",
+                    .help = "cut texts at N tokens, special ones included",
+                    .standard = "the model's",
+                    .to = &Settings::max_length,
+                    .least = 3}},
+       .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},
+                    {"bertie embed -m all-MiniLM-L6-v2 --file texts.txt --npy vectors.npy",
+                     "a file, for NumPy"},
+                    {"cat texts.txt | bertie embed -m all-MiniLM-L6-v2 | gzip > vectors.jsonl.gz",
+                     "in a pipe"}},
+       .run = embed_command},
+      {.name = "attend",
+       .words = "TEXT",
+       .most_words = 1,
+       .summary = "who looks at whom: attention weights",
+       .about =
+           "Shows how much each token (row) looks at each other one (column), in percent. Layers and heads "
+           "count from 1, as papers do; arrays in JSON and .npy start at 0, as arrays do.\n\n"
+           "--json and --npy give all layers and heads, in the shape (layers, heads, tokens, tokens).",
+       .options =
+           {{.name = "layer",
+             .letter = 'l',
+             .argument = "L",
+             .help = "layer to show, from 1",
+             .standard = "the last",
+             .to = &Settings::layer,
+             .least = 1},
+            {.name = "head",
+             .argument = "H",
+             .help = "head to show, from 1",
+             .standard = "mean over all",
+             .to = &Settings::head,
+             .least = 1},
+            {.name = "top",
+             .argument = "K",
+             .help = "for each token, only the K tokens it looks at most",
+             .to = &Settings::top,
+             .least = 1},
+            {.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair},
+            {.name = "npy",
+             .argument = "FILE",
+             .help = "write all weights to FILE, for NumPy",
+             .to = &Settings::npy}},
+       .examples = {{"bertie attend -m all-MiniLM-L6-v2 \"You found me.\"", "last layer, mean over heads"},
+                    {"bertie attend -m all-MiniLM-L6-v2 --layer 2 --head 5 \"You found me.\"", "one head"},
+                    {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
+                     "everything, for NumPy"}},
+       .run = attend_command},
+      {.name = "info",
+       .words = "[MODEL]",
+       .most_words = 1,
+       .summary = "what a model is: shape, parameters, files, memory",
+       .about = "Opens the model in the directory MODEL (or --model) and says what it is.",
+       .examples = {{"bertie info all-MiniLM-L6-v2", "for reading"},
+                    {"bertie info all-MiniLM-L6-v2 --json", "for programs"}},
+       .run = info_command},
+      {.name = "bench",
+       .words = "WHAT [PATH]",
+       .most_words = 2,
+       .summary = "how fast, as a share of what this machine can do",
+       .about = "Measures, and measures the machine's own peak in the same run.",
+       .choices = {{"encode", "forward passes with random weights of a known shape"},
+                   {"load", "from a model directory PATH to the first vector"},
+                   {"tokenize", "the text file PATH, with the tokenizer of --model"},
+                   {"gemm", "the matrix products of BERT alone"}},
+       .options =
+           {{.name = "model",
+             .letter = 'm',
+             .argument = "M",
+             .help = "for encode a shape's name; for tokenize a model directory or vocabulary",
+             .standard = "bert-base and minilm",
+             .to = &Settings::model,
+             .choices = {{"bert-base", "12 x 768"}, {"minilm", "6 x 384"}, {"bert-large", "24 x 1024"}}},
+            {.name = "shape",
+             .argument = "S",
+             .help = "for encode: BATCHxLENGTH, or sst2x32 for 32 lengths as in SST-2",
+             .standard = "1x128, 8x128 and sst2x32",
+             .to = &Settings::shape,
+             .choices = {{"1x128", ""}, {"8x128", ""}, {"sst2x32", ""}}},
+            {.name = "threads",
+             .letter = 't',
+             .argument = "N",
+             .help = "threads to compute with",
+             .standard = "one, then one a core",
+             .to = &Settings::threads},
+            {.name = "seconds",
+             .argument = "S",
+             .help = "time for each measurement",
+             .standard = "depends",
+             .to = &Settings::seconds}},
+       .examples = {{"bertie bench encode", "everything"},
+                    {"bertie bench encode --model minilm --shape 8x128 --threads 1 --json", "one number"},
+                    {"bertie bench load all-MiniLM-L6-v2", "start-up time"}},
+       .run = bench_command},
+      {.name = "help",
+       .words = "[COMMAND]",
+       .most_words = 1,
+       .summary = "help for a command, or all of it",
+       .about =
+           "Shows the help of a command, or of the program. The man page and docs/cli.md come from here too.",
+       .options = {{.name = "man", .help = "print the man page's source", .to = &Settings::man},
+                   {.name = "markdown", .help = "print everything as Markdown", .to = &Settings::markdown}},
+       .examples = {{"bertie help embed", "one command"}, {"bertie help --man | man -l -", "the man page"}},
+       .run = help_command},
+      {.name = "completion",
+       .words = "SHELL",
+       .most_words = 1,
+       .summary = "completion script for your shell",
+       .about = "Prints a script that teaches the shell to complete commands, options and file names.",
+       .choices = {{"bash", "source <(bertie completion bash)"},
+                   {"zsh", "bertie completion zsh > ~/.zfunc/_bertie"},
+                   {"fish", "bertie completion fish > ~/.config/fish/completions/bertie.fish"}},
+       .examples = {{"source <(bertie completion bash)", "in ~/.bashrc"}},
+       .run = completion_command},
+  };
+  return table;
+}
+
+const std::vector<Choice>& environment() {
+  static const std::vector<Choice> table = {
+      {"BERTIE_MODEL", "model directory to use where --model is not given"},
+      {"NO_COLOR", "if set, no colours; without a terminal there are none anyway"},
+      {"COLUMNS", "width of tables, where it is not the terminal's"},
+  };
+  return table;
+}
+
+const std::vector<Choice>& exit_codes() {
+  static const std::vector<Choice> table = {
+      {"0", "done"},
+      {"1", "a file, a model or a text is not what it should be, or output could not be written"},
+      {"2", "the command line is wrong"},
+      {"130", "stopped with Ctrl-C"},
+  };
+  return table;
+}
+
+}  // namespace bertie::cli

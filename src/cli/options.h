@@ -1,0 +1,102 @@
+#pragma once
+// The command line, said once: one table of commands and options makes the parser, the help, the man page,
+// docs/cli.md and the completion scripts.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bertie/error.h"
+
+namespace bertie::cli {
+
+// The command line is wrong, not a file or a model: exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Everything that may be set on the command line. What nobody set is empty.
+struct Settings {
+  std::vector<std::string> words;  // what is neither an option nor the command
+
+  std::optional<std::string> model;
+  std::optional<size_t> threads;
+  bool json = false, quiet = false, verbose = false, help = false, version = false;
+
+  std::vector<std::string> files;
+  std::optional<std::string> pair, vocab, npy;
+  std::optional<size_t> max_length, stride, layer, head, top;
+  bool cased = false, ids = false, no_special = false, plain_specials = false;
+
+  std::optional<std::string> shape;  // bench
+  std::optional<double> seconds;
+
+  bool man = false, markdown = false;  // help
+};
+
+// A word that an argument may be, and what it means.
+struct Choice {
+  std::string_view word, help;
+};
+
+struct Option {
+  using Target =
+      std::variant<bool Settings::*, std::optional<size_t> Settings::*, std::optional<double> Settings::*,
+                   std::optional<std::string> Settings::*, std::vector<std::string> Settings::*>;
+  std::string_view name;
+  char letter = 0;
+  std::string_view argument = {};  // empty for a switch; FILE and DIR complete as such
+  std::string_view help = {};
+  std::string_view standard = {};  // what holds when it is not given, as help shows it
+  Target to;                       // says the argument's type; a list may be given again and again
+  size_t least = 0;                // of a number
+  std::vector<Choice> choices = {};
+};
+
+struct Example {
+  std::string_view command, what;
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view words;  // in the usage line: "[TEXT...]"
+  size_t most_words;
+  std::string_view summary;          // one line
+  std::string_view about;            // paragraphs, separated by an empty line
+  std::vector<Choice> choices = {};  // for the first word, where it is one of a few
+  std::vector<Option> options = {};
+  std::vector<Example> examples = {};
+  int (*run)(const Settings&);
+};
+
+const std::vector<Command>& commands();
+const std::vector<Option>& global_options();
+const std::vector<Choice>& environment();  // variables that Bertie looks at
+const std::vector<Choice>& exit_codes();
+
+const Command* find_command(std::string_view name);  // null where there is none
+
+struct Invocation {
+  const Command* command = nullptr;  // null: none was named
+  Settings settings;
+};
+
+// Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
+Invocation parse(const std::vector<std::string>& arguments);
+
+// "--max-length N"
+std::string spelling(const Option& option);
+
+// The commands. Each returns the exit code, and throws Error.
+int tokenize_command(const Settings& settings);
+int embed_command(const Settings& settings);
+int attend_command(const Settings& settings);
+int info_command(const Settings& settings);
+int demo_command(const Settings& settings);
+int bench_command(const Settings& settings);
+int help_command(const Settings& settings);
+int completion_command(const Settings& settings);
+
+}  // namespace bertie::cli

@@ -1,0 +1,184 @@
+#include "cli/output.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "bertie/error.h"
+#include "cli/terminal.h"
+#include "text/unicode.h"
+
+namespace bertie::cli {
+
+void output_failed(int error) {
+  if (error == EPIPE) throw ClosedPipe();
+  throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(error)),
+              error == ENOSPC ? "make room, or write somewhere else" : "");
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) output_failed(errno);
+}
+
+void finish_output() {
+  if (std::fflush(stdout) != 0) output_failed(errno);
+  if (std::ferror(stdout)) output_failed(EIO);
+  // A network disk may say only now that it is full.
+  if (close(STDOUT_FILENO) != 0) output_failed(errno);
+}
+
+void append_json(std::string& out, std::string_view text) {
+  out += '"';
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (p < end) {
+    const text::Decoded d = text::decode_utf8(p, end);
+    if (d.point == '"' || d.point == '\\')
+      out += '\\', out += char(d.point);
+    else if (d.point == text::kReplacement)
+      out += "\uFFFD";
+    else if (const std::string_view bytes(p, d.length); d.point < 0x7F && d.point >= 0x20)
+      out += bytes;
+    else if (d.point < 0xA0 || (d.point < 0x10000 && printable(bytes) != bytes))
+      out += fmt::format("\\u{:04x}", d.point);
+    else
+      out += bytes;
+    p += d.length;
+  }
+  out += '"';
+}
+
+namespace {
+
+void append_list(std::string& out, const auto& items, const auto& append_item) {
+  out += '[';
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += ',';
+    first = false;
+    append_item(item);
+  }
+  out += ']';
+}
+
+}  // namespace
+
+void append_json(std::string& out, std::span<const std::string> texts) {
+  append_list(out, texts, [&](const std::string& text) { append_json(out, std::string_view(text)); });
+}
+
+void append_json(std::string& out, float number) {
+  if (std::isfinite(number))
+    fmt::format_to(std::back_inserter(out), "{}", number);
+  else
+    out += "null";
+}
+
+void append_json(std::string& out, std::span<const float> numbers) {
+  append_list(out, numbers, [&](float number) { append_json(out, number); });
+}
+
+void append_json(std::string& out, std::span<const int32_t> numbers) {
+  append_list(out, numbers, [&](int32_t number) { fmt::format_to(std::back_inserter(out), "{}", number); });
+}
+
+namespace {
+
+// What the signal handler may look at. The path is set before the flag and changed only while it is off.
+char temporary_path[PATH_MAX];
+std::atomic<bool> temporary_exists{false};
+std::atomic<bool> progress_line_open{false};
+
+extern "C" void on_signal(int signal) {
+  if (temporary_exists) unlink(temporary_path);
+  if (progress_line_open) (void)!write(STDERR_FILENO, "\n", 1);
+  _exit(128 + signal);
+}
+
+}  // namespace
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)  // nohup wants it ignored
+      sigaction(signal, &action, nullptr);
+  }
+  action.sa_handler = SIG_IGN;  // a closed pipe is EPIPE to us: files get cleaned up
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+NewFile::NewFile(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  // Renaming over a link would replace the link, and over a device the device.
+  if (std::filesystem::exists(path_, error)) path_ = std::filesystem::canonical(path_, error);
+  if (!error && std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
+    throw Error(fmt::format("cannot write {}: it is {}", printable(path.string()),
+                            std::filesystem::is_directory(path_) ? "a folder" : "not a regular file"),
+                "give the name of a file");
+  const std::string pattern = path_.string() + ".XXXXXX";
+  if (pattern.size() >= sizeof temporary_path) fail(ENAMETOOLONG);
+  std::memcpy(temporary_path, pattern.c_str(), pattern.size() + 1);
+  file_ = mkostemp(temporary_path, O_CLOEXEC);
+  if (file_ < 0) fail(errno);
+  temporary_exists = true;
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(file_, 0666 & ~mask);
+}
+
+NewFile::~NewFile() {
+  if (file_ >= 0) close(file_);
+  if (temporary_exists.exchange(false)) unlink(temporary_path);
+}
+
+void NewFile::fail(int error) const {
+  const bool folder = error == ENOENT || error == ENOTDIR;
+  throw Error(
+      fmt::format("cannot write {}: {}", printable(path_.string()), std::generic_category().message(error)),
+      folder            ? fmt::format("mkdir -p {}", printable(path_.parent_path().string()))
+      : error == ENOSPC ? "make room, or write to another disk"
+                        : "");
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file_, bytes.data(), bytes.size());
+    if (count < 0 && errno != EINTR) fail(errno);
+    if (count > 0) bytes = bytes.subspan(size_t(count));
+  }
+}
+
+void NewFile::write_at_start(std::string_view bytes) {
+  if (pwrite(file_, bytes.data(), bytes.size(), 0) != ssize_t(bytes.size())) fail(errno);
+}
+
+void NewFile::commit() {
+  if (close(std::exchange(file_, -1)) != 0) fail(errno);
+  if (rename(temporary_path, path_.c_str()) != 0) fail(errno);
+  temporary_exists = false;
+}
+
+void show_progress_line(std::string_view line) {
+  const bool terminal = is_terminal(STDERR_FILENO);
+  progress_line_open = terminal;
+  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\x1b[K" : "\n");
+}
+
+void end_progress_line() {
+  if (progress_line_open.exchange(false)) fmt::print(stderr, "\n");
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,211 @@
+// Arguments to Settings, by the table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+namespace bertie::cli {
+namespace {
+
+// Changes (insert, delete, replace, swap neighbours) that turn one word into the other.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+// The known word that was probably meant, or nothing.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+  std::string_view best;
+  size_t best_distance = word.size() / 3 + 2;  // more is another word, not a slip
+  for (std::string_view candidate : known) {
+    if (word.size() > 2 * candidate.size() + 2) continue;  // a long text in place of a name
+    const size_t d = candidate.starts_with(word) && word.size() > 1 ? 1 : distance(word, candidate);
+    if (d < best_distance) best = candidate, best_distance = d;
+  }
+  return best;
+}
+
+const Option* find_option(const Command* command, const auto& matches) {
+  if (command)
+    for (const Option& option : command->options)
+      if (matches(option)) return &option;
+  for (const Option& option : global_options())
+    if (matches(option)) return &option;
+  return nullptr;
+}
+
+std::string help_line(const Command* command) {
+  return command ? fmt::format("bertie help {}", command->name) : "bertie help";
+}
+
+[[noreturn]] void unknown_option(std::string_view given, std::string_view name, const Command* command) {
+  const std::string what = fmt::format("there is no option {}", printable(given));
+  for (const Command& other : commands())
+    if (&other != command)
+      for (const Option& option : other.options)
+        if (option.name == name && !command)
+          throw UsageError(what + " before a command",
+                           fmt::format("bertie {} {}", other.name, spelling(option)));
+  std::vector<std::string_view> known;
+  if (command)
+    for (const Option& option : command->options) known.push_back(option.name);
+  for (const Option& option : global_options()) known.push_back(option.name);
+  const std::string_view meant = nearest(name, known);
+  const std::string where = command ? fmt::format(" for bertie {}", command->name) : "";
+  if (!meant.empty() && given.starts_with("--")) throw UsageError(what + where, fmt::format("--{}", meant));
+  throw UsageError(what + where,
+                   fmt::format("{}; text that begins with - goes after --", help_line(command)));
+}
+
+template <class Number>
+Number parse_number(const Option& option, std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  bool good = error == std::errc() && rest == end && value >= Number(option.least);
+  if constexpr (std::is_floating_point_v<Number>) good = good && value < 1e9;  // false for NaN too
+  if (!good)
+    throw UsageError(
+        fmt::format("--{} takes a {}number{}, not {}", option.name,
+                    std::is_integral_v<Number> ? "whole " : "",
+                    option.least > 0 ? fmt::format(" from {}", option.least) : "", in_quotes(text)),
+        fmt::format("--{} {}", option.name, std::max<size_t>(option.least, 1)));
+  return value;
+}
+
+void store(const Option& option, std::string_view value, Settings& settings) {
+  std::visit(
+      [&](auto member) {
+        auto& place = settings.*member;
+        using Place = std::remove_reference_t<decltype(place)>;
+        if constexpr (std::is_same_v<Place, bool>)
+          place = true;
+        else if constexpr (std::is_same_v<Place, std::optional<size_t>>)
+          place = parse_number<size_t>(option, value);
+        else if constexpr (std::is_same_v<Place, std::optional<double>>)
+          place = parse_number<double>(option, value);
+        else if constexpr (std::is_same_v<Place, std::optional<std::string>>)
+          place = std::string(value);
+        else
+          place.emplace_back(value);
+      },
+      option.to);
+}
+
+const Command& command_named(std::string_view name) {
+  if (const Command* found = find_command(name)) return *found;
+  std::vector<std::string_view> known;
+  for (const Command& command : commands()) known.push_back(command.name);
+  const std::string_view meant = nearest(name, known);
+  throw UsageError(fmt::format("there is no command {}", in_quotes(name)),
+                   meant.empty() ? "bertie help" : fmt::format("bertie {}", meant));
+}
+
+void check_words(const Command& command, const Settings& settings) {
+  if (settings.words.size() > command.most_words) {
+    const std::string extra = in_quotes(settings.words[command.most_words]);
+    throw UsageError(
+        command.most_words == 0
+            ? fmt::format("bertie {} takes no words, but got {}", command.name, extra)
+            : fmt::format("bertie {} takes {}, so {} is too many", command.name, command.words, extra),
+        command.words == "TEXT" ? fmt::format("put the text in quotes: bertie {} \"{} {}\"", command.name,
+                                              printable(settings.words[0]), printable(settings.words[1]))
+                                : help_line(&command));
+  }
+  if (command.choices.empty()) return;
+  std::vector<std::string_view> known;
+  for (const Choice& choice : command.choices) known.push_back(choice.word);
+  const std::string all = fmt::format("{}", fmt::join(known, ", "));
+  if (settings.words.empty())
+    throw UsageError(fmt::format("bertie {} needs to know what: {}", command.name, all),
+                     fmt::format("bertie {} {}", command.name, known[0]));
+  if (std::find(known.begin(), known.end(), settings.words[0]) != known.end()) return;
+  const std::string_view meant = nearest(settings.words[0], known);
+  throw UsageError(
+      fmt::format("bertie {} knows {}, but not {}", command.name, all, in_quotes(settings.words[0])),
+      fmt::format("bertie {} {}", command.name, meant.empty() ? known[0] : meant));
+}
+
+}  // namespace
+
+std::string spelling(const Option& option) {
+  return fmt::format("--{}{}{}", option.name, option.argument.empty() ? "" : " ", option.argument);
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : commands())
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+Invocation parse(const std::vector<std::string>& arguments) {
+  Invocation result;
+  const Command*& command = result.command;
+  Settings& settings = result.settings;
+  bool only_words = false;
+  size_t next = 0;
+
+  // The argument of the option that was just read: what is left of this word, or the next one.
+  const auto argument_of = [&](const Option& option,
+                               std::optional<std::string_view> attached) -> std::string_view {
+    if (attached) return *attached;
+    if (next < arguments.size()) return arguments[next++];
+    throw UsageError(fmt::format("--{} needs its {}", option.name, option.argument),
+                     "bertie … " + spelling(option));
+  };
+
+  while (next < arguments.size()) {
+    const std::string_view word = arguments[next++];
+    if (only_words || word.size() < 2 || word[0] != '-') {
+      if (command)
+        settings.words.emplace_back(word);
+      else
+        command = &command_named(word);
+    } else if (word == "--") {
+      only_words = true;
+    } else if (word[1] == '-') {
+      const size_t equals = word.find('=');
+      const std::string_view name = word.substr(2, equals == word.npos ? equals : equals - 2);
+      const Option* option = find_option(command, [&](const Option& o) { return o.name == name; });
+      if (!option) unknown_option(word.substr(0, equals), name, command);
+      std::optional<std::string_view> attached;
+      if (equals != word.npos) attached = word.substr(equals + 1);
+      if (option->argument.empty() && attached)
+        throw UsageError(fmt::format("--{} takes no value", option->name), fmt::format("--{}", option->name));
+      store(*option, option->argument.empty() ? std::string_view() : argument_of(*option, attached),
+            settings);
+    } else {
+      std::vector<std::pair<const Option*, std::string_view>> found;  // all of them before any is stored
+      for (size_t i = 1; i < word.size(); ++i) {
+        const Option* option = find_option(command, [&](const Option& o) { return o.letter == word[i]; });
+        if (!option) unknown_option(word, word.substr(1), command);
+        if (option->argument.empty()) {
+          found.emplace_back(option, std::string_view());
+          continue;
+        }
+        std::optional<std::string_view> attached;
+        if (i + 1 < word.size()) attached = word.substr(i + 1);
+        found.emplace_back(option, argument_of(*option, attached));
+        break;
+      }
+      for (const auto& [option, value] : found) store(*option, value, settings);
+    }
+    if (settings.help || settings.version) return result;
+  }
+  if (command) check_words(*command, settings);
+  return result;
+}
+
+}  // namespace bertie::cli
