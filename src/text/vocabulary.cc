@@ -56,6 +56,9 @@ void Vocabulary::seal(std::string_view continuation_prefix) {
   slots_.assign(capacity, kNone);
   mask_ = capacity - 1;
   shift_ = 64 - std::countr_zero(capacity);
+  int prefix_bits = std::clamp(int(std::bit_width(count_)) - 1, 8, 15);
+  prefix_shift_ = unsigned(32 - prefix_bits);
+  for (auto& lengths : lengths_) lengths.assign(size_t{1} << prefix_bits, 0);
   for (uint32_t id = 0; id < tokens_.size(); ++id)
     if (tokens_[id].begin != kNone) insert(id);
 }
@@ -73,6 +76,10 @@ void Vocabulary::insert(uint32_t id) {
                 "Give every token one line and one id.");
   keys_[id] = key;
   longest_[continues] = std::max(longest_[continues], n);
+  if (n < 4)
+    short_lengths_[continues][uint8_t(*p)] |= uint8_t(1 << n);
+  else
+    lengths_[continues][prefix_slot(p)] |= 1u << std::min<size_t>(n, kLongBit);
   uint64_t h = hash(key, p, n);
   size_t i = h >> shift_;
   while (slots_[i] != kNone) i = (i + 1) & mask_;

@@ -6,6 +6,7 @@
 // are compared as two machine words; only the few longer tokens look at the block.
 //
 // Const after seal(); any number of threads may look up.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -42,7 +43,21 @@ class Vocabulary {
   int32_t find_short(uint64_t low, uint64_t high, size_t n) const {
     return find_key({low, high, uint32_t(n)}, nullptr, n);
   }
-  size_t longest(bool continues) const { return longest_[continues]; }
+  // The longest token that the n bytes at p begin with, n > 0, on the same terms: its id (-1 if none), and
+  // its length. Only lengths are tried that tokens with the same first four bytes have.
+  int32_t find_longest(const char* p, size_t n, bool continues, size_t& length) const {
+    uint32_t lengths = short_lengths_[continues][uint8_t(*p)];
+    if (n >= 4) lengths |= lengths_[continues][prefix_slot(p)];
+    if (n < kLongBit) lengths &= (2u << n) - 1;
+    if (lengths >> kLongBit)
+      for (length = std::min(n, longest_[continues]); length >= kLongBit; --length)
+        if (int32_t id = find(p, length, continues); id >= 0) return id;
+    for (lengths &= (1u << kLongBit) - 1; lengths; lengths ^= 1u << length) {
+      length = size_t(std::bit_width(lengths)) - 1;
+      if (int32_t id = find(p, length, continues); id >= 0) return id;
+    }
+    return -1;
+  }
 
   // By the token's full text.
   int32_t id(std::string_view token) const;
@@ -97,6 +112,11 @@ class Vocabulary {
   }
   void place(std::string_view token, uint64_t id);
   bool same_rest(uint32_t id, const char* p, size_t n) const;
+  size_t prefix_slot(const char* p) const {
+    uint32_t four;
+    std::memcpy(&four, p, 4);
+    return four * 0x9E3779B1u >> prefix_shift_;
+  }
   void insert(uint32_t id);
   const char* key_text(const Token& t, bool continues) const {
     return text_.data() + t.begin + (continues ? prefix_.size() : 0);
@@ -110,6 +130,12 @@ class Vocabulary {
   std::vector<Key> keys_;        // by id
   std::vector<uint32_t> slots_;  // tag | id, open addressing, at most half full; kNone is free
   std::vector<uint32_t> outside_;
+  // By first byte, lengths 1 to 3; by a hash of the first four bytes, lengths from 4: bit i is set if there
+  // is such a token of i bytes, bit kLongBit if there is one of that or more.
+  static constexpr unsigned kLongBit = 31;
+  uint8_t short_lengths_[2][256] = {};
+  std::vector<uint32_t> lengths_[2];
+  unsigned prefix_shift_ = 0;
   size_t mask_ = 0, longest_[2] = {0, 0}, count_ = 0;
   int shift_ = 0;
 };

@@ -43,6 +43,19 @@ inline Cut cut_word(uint64_t x, uint64_t lower_bit) {
   return {lowered & ((uint64_t{1} << bits) - 1), bits / 8};
 }
 
+// decode_utf8 with the common cases in line.
+inline Decoded decode_inline(const char* p, const char* end) {
+  uint8_t lead = uint8_t(*p);
+  if (end - p >= 3) [[likely]] {
+    uint32_t second = uint8_t(p[1]) ^ 0x80u, third = uint8_t(p[2]) ^ 0x80u;  // below 64 if continuations
+    if (lead >= 0xC2 && lead < 0xE0 && second < 64) return {(lead & 0x1Fu) << 6 | second, 2};
+    uint32_t point = (lead & 0x0Fu) << 12 | second << 6 | third;
+    if ((lead & 0xF0) == 0xE0 && (second | third) < 64 && point >= 0x800 && (point & 0xF800) != 0xD800)
+      return {point, 3};
+  }
+  return decode_utf8(p, end);
+}
+
 }  // namespace
 
 // A word under way: its normalised bytes, and for each byte the code point of the text it came from.
@@ -54,10 +67,11 @@ struct WordPiece::Word {
   size_t n = 0, chars = 0;
   uint32_t last = 0;
 
+  // Four bytes are copied whatever the length.
   void append(const char* utf8, size_t length, uint32_t origin) {
     last = origin;
     if (++chars > kMaxWordChars) return;
-    std::memcpy(bytes + n, utf8, length);
+    std::memcpy(bytes + n, utf8, 4);
     for (size_t i = 0; i < 4; ++i) origins[n + i] = origin;
     n += length;
   }
@@ -89,17 +103,12 @@ WordPiece::WordPiece(Vocabulary vocabulary, const WordPieceSettings& settings,
 }
 
 template <class Place>
-void WordPiece::push_pieces(const char* word, size_t n, size_t first_length, const Place& place,
-                            Pieces& out) const {
+void WordPiece::push_pieces(const char* word, size_t n, const Place& place, Pieces& out) const {
   size_t mark = out.ids.size();
   for (size_t begin = 0; begin < n;) {
     bool continues = begin > 0;
-    size_t length = std::min(continues ? n - begin : first_length, vocabulary_.longest(continues));
-    int32_t id = -1;
-    for (; length > 0; --length) {
-      if (begin + length < n && is_continuation(word[begin + length])) continue;
-      if ((id = vocabulary_.find(word + begin, length, continues)) >= 0) break;
-    }
+    size_t length = 0;
+    int32_t id = vocabulary_.find_longest(word + begin, n - begin, continues, length);
     if (id < 0) {  // one piece that does not match makes the whole word unknown
       out.ids.resize(mark), out.offsets.resize(mark), out.words.resize(mark);
       out.push(settings_.unk_id, place(0), place(n - 1) + 1);
@@ -119,7 +128,7 @@ void WordPiece::push_word(const char* word, size_t n, size_t chars, const uint32
     out.push(id, origins[0], origins[n - 1] + 1), ++out.word;
   } else {
     push_pieces(
-        word, n, n - 1, [&](size_t i) { return origins[i]; }, out);
+        word, n, [&](size_t i) { return origins[i]; }, out);
   }
 }
 
@@ -172,7 +181,7 @@ bool WordPiece::fast(std::string_view text, uint32_t index, Pieces& out) const {
       out.push(id, begin, index), ++out.word;
     } else {
       push_pieces(
-          word.bytes, n, n - 1, [begin](size_t i) { return begin + uint32_t(i); }, out);
+          word.bytes, n, [begin](size_t i) { return begin + uint32_t(i); }, out);
     }
   }
   return true;
@@ -203,17 +212,16 @@ const char* WordPiece::mixed_word(const char* p, const char* end, uint32_t& inde
       }
       if (what != kWordByte) break;
       if (word.chars == 0 && p != start) return p;  // a new word: the fast loop takes it
-      char c = lowercase && byte >= 'A' && byte <= 'Z' ? char(byte | 0x20) : char(byte);
-      word.append(&c, 1, index);
+      word.append(uint32_t(lowercase && byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte), index);
       ++p;
       continue;
     }
-    auto [point, length] = decode_utf8(p, end);
+    auto [point, length] = decode_inline(p, end);
     uint32_t entry = table_[point];
     switch (CharTable::turn(entry)) {
       case Turn::kKeep:
-        if (point == kReplacement)
-          word.append(point, index);  // the bytes may be something else
+        if (point == kReplacement || end - p < 4)
+          word.append(point, index);  // bad bytes are not copied
         else
           word.append(p, length, index);
         break;

@@ -65,7 +65,7 @@ class WordPiece {
   void push_ascii(const char* word, size_t n, uint32_t begin, Pieces& out) const;
   void push_word(const char* word, size_t n, size_t chars, const uint32_t* origins, Pieces& out) const;
   template <class Place>
-  void push_pieces(const char* word, size_t n, size_t first_length, const Place& place, Pieces& out) const;
+  void push_pieces(const char* word, size_t n, const Place& place, Pieces& out) const;
 
   Vocabulary vocabulary_;
   WordPieceSettings settings_;

@@ -140,7 +140,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   Tokenizer tokenizer = load(a);
-  std::string input{std::istreambuf_iterator<char>(std::cin), {}};
+  std::string input;
+  for (char block[1 << 16]; size_t n = std::fread(block, 1, sizeof block, stdin);) input.append(block, n);
   std::vector<std::string_view> list = texts(input, a.records);
   if (a.time) return time_it(tokenizer, list, a), 0;
 
