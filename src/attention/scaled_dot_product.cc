@@ -46,20 +46,42 @@ struct Group {
 
 HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 namespace kn = kernels::HWY_NAMESPACE;
+
+// to[c·32 + j] = from(j, c) for a panel of up to 32 keys; the keys that are missing are 0.
+void transpose_panel(Matrix<const float> from, float* to) {
+  const size_t d = from.cols(), width = from.rows();
+  size_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d4;
+  for (; j + 4 <= width; j += 4) {
+    size_t c = 0;
+    for (; c + 4 <= d; c += 4) {
+      const auto r0 = hn::LoadU(d4, from.row(j) + c), r1 = hn::LoadU(d4, from.row(j + 1) + c);
+      const auto r2 = hn::LoadU(d4, from.row(j + 2) + c), r3 = hn::LoadU(d4, from.row(j + 3) + c);
+      const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
+      const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
+      hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + c * kPanel + j);
+      hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (c + 1) * kPanel + j);
+      hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (c + 2) * kPanel + j);
+      hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (c + 3) * kPanel + j);
+    }
+    for (; c < d; ++c)
+      for (size_t i = 0; i < 4; ++i) to[c * kPanel + j + i] = from(j + i, c);
+  }
+#endif
+  for (; j < width; ++j)
+    for (size_t c = 0; c < d; ++c) to[c * kPanel + j] = from(j, c);
+  if (width < kPanel)
+    for (size_t c = 0; c < d; ++c) std::fill(to + c * kPanel + width, to + (c + 1) * kPanel, 0.0f);
+}
 
 void pack(const Group& g, const Scratch& s) {
   const size_t d = g.q.cols(), m = g.k.rows(), dv = g.v.cols();
   for (size_t i = 0; i < g.q.rows(); ++i)
     for (size_t c = 0; c < d; ++c) s.q[i * d + c] = g.q(i, c) * g.scale;
-  for (size_t j0 = 0; j0 < m; j0 += kPanel) {
-    float* panel = s.k + j0 * d;
-    const size_t width = std::min(kPanel, m - j0);
-    for (size_t c = 0; c < d; ++c) {
-      for (size_t j = 0; j < width; ++j) panel[c * kPanel + j] = g.k(j0 + j, c);
-      std::fill(panel + c * kPanel + width, panel + (c + 1) * kPanel, 0.0f);
-    }
-  }
+  for (size_t j = 0; j < m; j += kPanel) transpose_panel(g.k.slice_rows(j, std::min(kPanel, m - j)), s.k + j * d);
   for (size_t c0 = 0; c0 < dv; c0 += kPanel) {
     float* panel = s.v + c0 * m;
     const size_t width = std::min(kPanel, dv - c0);
@@ -79,7 +101,7 @@ void attend(const Group& g, const Scratch& s) {
   std::fill_n(s.sum, rows, 0.0f);
   const kn::RowTiles tiles(rows);
   for (size_t j0 = 0; j0 < m; j0 += block) {
-    const size_t width = std::min(block, m - j0);
+    const size_t width = std::min(block, m - j0), padded = round_up(width, kPanel);
     for (size_t t = 0; t < tiles.count; ++t) {
       const size_t r0 = tiles.begin(t), count = tiles.begin(t + 1) - r0;
       for (size_t j = 0; j < width; j += kPanel)
@@ -92,9 +114,9 @@ void attend(const Group& g, const Scratch& s) {
       for (size_t i = 0; i < count; ++i) {
         const size_t r = r0 + i;
         float* row = s.scores + i * score_stride;
-        const float block_max = kn::row_max(row, width);
-        const float max = block_max <= s.max[r] ? s.max[r] : block_max;  // NaN goes on
-        const float sum = kn::exp_row(row, width, 1.0f, max);
+        std::fill(row + width, row + padded, -std::numeric_limits<float>::infinity());  // weight 0
+        const float max = std::max(s.max[r], kn::row_max(row, padded));
+        const float sum = kn::exp_row(row, padded, max);
         if (j0 > 0) {
           const float fade = std::exp(s.max[r] - max);
           s.sum[r] = s.sum[r] * fade + sum;

@@ -14,8 +14,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-inline constexpr size_t kSlice = 1024;
-
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
@@ -51,11 +49,9 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                     .accumulate = k0 > 0,
                     .prefetch = next + line0 * 16,
                     .prefetch_lines = line1 - line0});
-        for (size_t r = 0; r < rows; ++r) {
-          float* row = y.row(r0 + r) + n0;
-          if (!whole) std::copy_n(edge + r * kPanel, width, row);
-          if (final_slice) activate_span(f, row, width);
-        }
+        if (!whole)
+          for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, y.row(r0 + r) + n0);
+        if (final_slice) activate_rows(f, y.row(r0) + n0, rows, width, y.stride());
       }
     }
   }
@@ -84,19 +80,32 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team) {
   assert(x.cols() == layer.inputs && y.cols() == layer.outputs && x.rows() == y.rows());
   if (x.rows() == 0) return;
-  // Rows in blocks whose slice of x takes about a third of an L2 cache; panels in chunks, so that a thread
-  // finds its next panel prefetched and the last chunk is short.
-  const size_t slice_bytes = std::min<size_t>(std::max<size_t>(layer.inputs, 1), 1024) * sizeof(float);
+  // Rows in blocks whose slice of x takes about a third of an L2 cache. Each block's panels go to the
+  // threads in large chunks, which find their next panel prefetched; the last block's tail goes in single
+  // panels of half the rows, so that all threads end together.
+  const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
   const size_t block = std::max<size_t>(56, (size_t{640} << 10) / slice_bytes);
   const size_t blocks = (x.rows() + block - 1) / block;
-  const size_t panels = panels_for(layer.outputs);
-  const size_t chunks_per_block = team.threads() == 1 ? 1 : std::min<size_t>(panels, 4 * size_t(team.threads()));
+  const size_t panels = panels_for(layer.outputs), threads = size_t(team.threads());
+  const size_t large = threads == 1 ? 1 : std::min(panels, 2 * threads);
+  const size_t tail_start = threads == 1 ? panels : panels * 3 / 4 / threads * threads;
+  const size_t tail_large = tail_start == 0 ? 0 : std::min(tail_start, threads), halves = x.rows() / blocks >= 56 ? 2 : 1;
+  const size_t before_tail = (blocks - 1) * large;
   const auto run = HWY_DYNAMIC_DISPATCH(linear_panels);
-  team.parallel_for(blocks * chunks_per_block, [&](size_t chunk) {
-    const size_t m = chunk / chunks_per_block, c = chunk % chunks_per_block;
-    const size_t r0 = m * x.rows() / blocks, r1 = (m + 1) * x.rows() / blocks;
-    run(x.slice_rows(r0, r1 - r0), layer, c * panels / chunks_per_block, (c + 1) * panels / chunks_per_block, f,
-        y.slice_rows(r0, r1 - r0));
+  team.parallel_for(before_tail + tail_large + (panels - tail_start) * halves, [&](size_t chunk) {
+    const size_t b = chunk < before_tail ? chunk / large : blocks - 1;
+    size_t r0 = b * x.rows() / blocks, r1 = (b + 1) * x.rows() / blocks, first, last;
+    if (chunk < before_tail) {
+      const size_t c = chunk % large;
+      first = c * panels / large, last = (c + 1) * panels / large;
+    } else if (const size_t c = chunk - before_tail; c < tail_large) {
+      first = c * tail_start / tail_large, last = (c + 1) * tail_start / tail_large;
+    } else {
+      const size_t small = c - tail_large, half = small % halves, rows = r1 - r0;
+      first = tail_start + small / halves, last = first + 1;
+      r1 = r0 + (half + 1) * rows / halves, r0 += half * rows / halves;
+    }
+    run(x.slice_rows(r0, r1 - r0), layer, first, last, f, y.slice_rows(r0, r1 - r0));
   });
 }
 

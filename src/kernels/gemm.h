@@ -16,6 +16,7 @@
 namespace bertie::kernels {
 
 inline constexpr size_t kPanel = 32;
+inline constexpr size_t kSlice = 1024;        // inputs that are summed up in one go
 inline constexpr size_t kTileRowsLimit = 14;  // rows that any instruction set's inner loop takes at once
 
 inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }

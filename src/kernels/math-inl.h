@@ -15,20 +15,28 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Min and Max whose second operand wins when either is NaN: so a NaN in x comes out as NaN.
+// max(low, x); NaN stays NaN. x86's instructions let the second operand win when either is NaN, Highway's
+// plain C++ the one that is a number.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V clamp_keeping_nan(D d, float low, V x, float high) {
-  return hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
+HWY_INLINE V max_keeping_nan(D d, float low, V x) {
+  const V max = hn::Max(hn::Set(d, low), x);
+  return HWY_TARGET >= HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, max) : max;
 }
 
-// eˣ. Below −87.3 the result is 0; above 88.7 it is about 3e38 (callers pass x ≤ 0 or clamp).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V clamp_keeping_nan(D d, float low, V x, float high) {
+  const V clamped = hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
+  return HWY_TARGET >= HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, clamped) : clamped;
+}
+
+// eˣ. Below −87.3 the result is 0; above 88 it is about 1.7e38 (callers pass x ≤ 0 or clamp).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V clamped = clamp_keeping_nan(d, -87.33f, x, 88.7f);
-  // x = n·ln2 + r with |r| ≤ ln2/2; ln2 in two parts keeps r exact. Adding 1.5·2²³ rounds to an integer
-  // and leaves n in the low bits.
-  const V magic = hn::Set(d, 12582912.0f);
+  const V clamped = clamp_keeping_nan(d, -87.33f, x, 88.0f);
+  // x = n·ln2 + r with |r| ≤ ln2/2; ln2 in two parts keeps r exact. Adding 1.5·2²³ + 127 rounds to an
+  // integer and leaves n + 127 in the low bits, which are the exponent of 2ⁿ.
+  const V magic = hn::Set(d, 12583039.0f);
   const V shifted = hn::MulAdd(clamped, hn::Set(d, 1.44269504f), magic);
   const V n = hn::Sub(shifted, magic);
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
@@ -39,7 +47,8 @@ HWY_INLINE V exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.666652069e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 4.999999345e-01f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  // A product, not a sum of exponents: it keeps NaN whatever its bits.
+  const V scaled = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), scaled);
 }
 
@@ -84,18 +93,18 @@ HWY_INLINE V activate(D d, V x) {
   if constexpr (f == Activation::gelu) {
     // Below −5.54 the result is 0 to float precision; holding the factor there keeps erf's last bit from
     // being multiplied by a large |x|.
-    const V half_x = hn::Mul(hn::Set(d, 0.5f), hn::Max(hn::Set(d, -5.54f), x));
+    const V half_x = hn::Mul(hn::Set(d, 0.5f), max_keeping_nan(d, -5.54f, x));
     return hn::MulAdd(half_x, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half_x);
   } else if constexpr (f == Activation::gelu_tanh) {
     // x/2·(1 + tanh y) = x·sigmoid(2y)
-    const V bounded = hn::Max(hn::Set(d, -12.0f), x);
+    const V bounded = max_keeping_nan(d, -12.0f, x);
     const V x2 = hn::Mul(bounded, bounded);
     const V two_y = hn::Mul(bounded, hn::MulAdd(x2, hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f)));
     return hn::Mul(bounded, sigmoid(d, two_y));
   } else if constexpr (f == Activation::relu) {
-    return hn::Max(hn::Zero(d), x);
+    return max_keeping_nan(d, 0.0f, x);
   } else if constexpr (f == Activation::silu) {
-    return hn::Mul(hn::Max(hn::Set(d, -100.0f), x), sigmoid(d, x));
+    return hn::Mul(max_keeping_nan(d, -100.0f, x), sigmoid(d, x));
   } else if constexpr (f == Activation::tanh) {
     return tanh(d, x);
   } else {
@@ -103,34 +112,36 @@ HWY_INLINE V activate(D d, V x) {
   }
 }
 
-// f over n floats in place.
+// f over rows of n floats in place.
 template <Activation f>
-HWY_INLINE void activate_span(float* x, size_t n) {
+HWY_INLINE void activate_rows(float* x, size_t rows, size_t n, size_t stride) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto a = activate<f>(d, hn::LoadU(d, x + i)), b = activate<f>(d, hn::LoadU(d, x + i + lanes));
-    hn::StoreU(a, d, x + i);
-    hn::StoreU(b, d, x + i + lanes);
-  }
-  for (; i < n; i += lanes) {
-    HWY_ALIGN float tail[hn::MaxLanes(hn::ScalableTag<float>())] = {};
-    const size_t count = n - i < lanes ? n - i : lanes;
-    for (size_t j = 0; j < count; ++j) tail[j] = x[i + j];
-    hn::Store(activate<f>(d, hn::Load(d, tail)), d, tail);
-    for (size_t j = 0; j < count; ++j) x[i + j] = tail[j];
+  for (size_t r = 0; r < rows; ++r, x += stride) {
+    size_t i = 0;
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
+      const auto a = activate<f>(d, hn::LoadU(d, x + i)), b = activate<f>(d, hn::LoadU(d, x + i + lanes));
+      hn::StoreU(a, d, x + i);
+      hn::StoreU(b, d, x + i + lanes);
+    }
+    for (; i < n; i += lanes) {
+      HWY_ALIGN float tail[hn::MaxLanes(hn::ScalableTag<float>())] = {};
+      const size_t count = n - i < lanes ? n - i : lanes;
+      for (size_t j = 0; j < count; ++j) tail[j] = x[i + j];
+      hn::Store(activate<f>(d, hn::Load(d, tail)), d, tail);
+      for (size_t j = 0; j < count; ++j) x[i + j] = tail[j];
+    }
   }
 }
 
-HWY_INLINE void activate_span(Activation f, float* x, size_t n) {
+HWY_INLINE void activate_rows(Activation f, float* x, size_t rows, size_t n, size_t stride) {
   switch (f) {
     case Activation::none: return;
-    case Activation::gelu: return activate_span<Activation::gelu>(x, n);
-    case Activation::gelu_tanh: return activate_span<Activation::gelu_tanh>(x, n);
-    case Activation::relu: return activate_span<Activation::relu>(x, n);
-    case Activation::silu: return activate_span<Activation::silu>(x, n);
-    case Activation::tanh: return activate_span<Activation::tanh>(x, n);
+    case Activation::gelu: return activate_rows<Activation::gelu>(x, rows, n, stride);
+    case Activation::gelu_tanh: return activate_rows<Activation::gelu_tanh>(x, rows, n, stride);
+    case Activation::relu: return activate_rows<Activation::relu>(x, rows, n, stride);
+    case Activation::silu: return activate_rows<Activation::silu>(x, rows, n, stride);
+    case Activation::tanh: return activate_rows<Activation::tanh>(x, rows, n, stride);
   }
 }
 

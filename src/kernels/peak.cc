@@ -16,7 +16,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 double fma_burst(size_t rounds, float& sink) {
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, 0.999f), b = hn::Set(d, sink);
-  auto c0 = b, c1 = b, c2 = b, c3 = b, c4 = b, c5 = b, c6 = b, c7 = b, c8 = b, c9 = b, c10 = b, c11 = b;
+  // All chains start differently, or the compiler would see that they are one.
+  const auto start = [&](float x) HWY_ATTR { return hn::Set(d, sink + x); };
+  auto c0 = start(0), c1 = start(1), c2 = start(2), c3 = start(3), c4 = start(4), c5 = start(5), c6 = start(6),
+       c7 = start(7), c8 = start(8), c9 = start(9), c10 = start(10), c11 = start(11);
   for (size_t i = 0; i < rounds; ++i) {
     c0 = hn::MulAdd(c0, a, b), c1 = hn::MulAdd(c1, a, b), c2 = hn::MulAdd(c2, a, b), c3 = hn::MulAdd(c3, a, b);
     c4 = hn::MulAdd(c4, a, b), c5 = hn::MulAdd(c5, a, b), c6 = hn::MulAdd(c6, a, b), c7 = hn::MulAdd(c7, a, b);

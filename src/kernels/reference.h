@@ -19,15 +19,15 @@ namespace bertie::reference {
 template <class T>
 T activation(kernels::Activation f, T x) {
   using std::erf, std::exp, std::sqrt, std::tanh;
-  using enum kernels::Activation;
+  using F = kernels::Activation;
   switch (f) {
-    case none: return x;
-    case gelu: return T(0.5) * x * (T(1) + erf(x * T(std::sqrt(0.5))));
-    case gelu_tanh:
+    case F::none: return x;
+    case F::gelu: return T(0.5) * x * (T(1) + erf(x * T(std::sqrt(0.5))));
+    case F::gelu_tanh:
       return T(0.5) * x * (T(1) + tanh(T(std::sqrt(2 / M_PI)) * (x + T(0.044715) * x * x * x)));
-    case relu: return x > T(0) ? x : T(0);
-    case silu: return x / (T(1) + exp(-x));
-    case tanh: return tanh(x);
+    case F::relu: return x > T(0) ? x : T(0);
+    case F::silu: return x / (T(1) + exp(-x));
+    case F::tanh: return tanh(x);
   }
   return x;
 }

@@ -6,7 +6,6 @@
 #define BERTIE_KERNELS_SOFTMAX_INL_H_
 #endif
 
-#include <cmath>
 #include <limits>
 
 #include "kernels/math-inl.h"
@@ -15,35 +14,28 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// max(x[0..n-1]), or NaN if there is one; −Inf if n is 0.
+// max(x[0..n-1]) over what is not NaN; −Inf if there is nothing. A NaN shows in exp_row's sum.
 HWY_INLINE float row_max(const float* x, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes;
   auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
-  auto poison = hn::Zero(d);
-  for (size_t i = 0; i < whole; i += lanes) {
-    const auto v = hn::LoadU(d, x + i);
-    best = hn::Max(v, best);
-    poison = hn::IfThenElse(hn::IsNaN(v), v, poison);
-  }
-  float max = hn::GetLane(hn::MaxOfLanes(d, best)), nan = hn::GetLane(hn::SumOfLanes(d, poison));
-  for (size_t i = whole; i < n; ++i) {
+  for (size_t i = 0; i < whole; i += lanes) best = hn::Max(hn::LoadU(d, x + i), best);
+  float max = hn::GetLane(hn::MaxOfLanes(d, best));
+  for (size_t i = whole; i < n; ++i)
     if (x[i] > max) max = x[i];
-    if (std::isnan(x[i])) nan = x[i];
-  }
-  return std::isnan(nan) ? nan : max;
+  return max;
 }
 
-// x = e^(scale·x − max) in place; returns the sum. Adds in an order that depends on n only.
-HWY_INLINE float exp_row(float* x, size_t n, float scale, float max) {
+// x = e^(x − max) in place; returns the sum. Adds in an order that depends on n only.
+HWY_INLINE float exp_row(float* x, size_t n, float max) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto scale_vector = hn::Set(d, scale), shift = hn::Set(d, -max);
+  const auto shift = hn::Set(d, max);
   auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
   size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto a = exp(d, hn::MulAdd(hn::LoadU(d, x + i), scale_vector, shift));
-    const auto b = exp(d, hn::MulAdd(hn::LoadU(d, x + i + lanes), scale_vector, shift));
+    const auto a = exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const auto b = exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
     hn::StoreU(a, d, x + i);
     hn::StoreU(b, d, x + i + lanes);
     sum0 = hn::Add(sum0, a);
@@ -54,7 +46,7 @@ HWY_INLINE float exp_row(float* x, size_t n, float scale, float max) {
     HWY_ALIGN float tail[hn::MaxLanes(hn::ScalableTag<float>())] = {};
     const size_t count = n - i < lanes ? n - i : lanes;
     for (size_t j = 0; j < count; ++j) tail[j] = x[i + j];
-    hn::Store(exp(d, hn::MulAdd(hn::Load(d, tail), scale_vector, shift)), d, tail);
+    hn::Store(exp(d, hn::Sub(hn::Load(d, tail), shift)), d, tail);
     for (size_t j = 0; j < count; ++j) sum += x[i + j] = tail[j];
   }
   return sum;

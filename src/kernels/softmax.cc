@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 void softmax_forward(std::span<float> x) {
-  const float sum = exp_row(x.data(), x.size(), 1.0f, row_max(x.data(), x.size()));
+  const float sum = exp_row(x.data(), x.size(), row_max(x.data(), x.size()));
   scale_row(x.data(), x.size(), 1.0f / sum);
 }
 }  // namespace bertie::kernels::HWY_NAMESPACE
