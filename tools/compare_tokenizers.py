@@ -4,7 +4,8 @@ printed and makes the exit code 1.
 
     pip install -r tools/requirements-tokenizers.txt
     cmake --build build --target tokenize_driver
-    python tools/compare_tokenizers.py build/tokenize_driver points random added windows decode
+    python tools/compare_tokenizers.py build/tokenize_driver points random added windows
+    python tools/compare_tokenizers.py build/tokenize_driver random multilingual --vocab FILE...
     python tools/compare_tokenizers.py build/tokenize_driver corpus --vocab DIR... --text FILE...
 """
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import numpy as np
@@ -148,6 +150,37 @@ def random_texts(program, args):
         compare(program, path, driver_options(lower, strip) + ["--plain"], t, texts[:20000], f"special tokens as text, {path}")
 
 
+def multilingual_lines(vocab, count):
+    """Lines of words of one script each, made of a multilingual vocabulary's own pieces."""
+    r, scripts = random.Random(1), {}
+    for token in open(vocab, encoding="utf-8").read().split("\n"):
+        piece = token.removeprefix("##")
+        name = unicodedata.name(piece[0], "").split(" ")[0] if piece else ""
+        if name and not token.startswith("["):
+            scripts.setdefault(name, ([], []))[token.startswith("##")].append(piece)
+    scripts = [pieces for pieces in scripts.values() if len(pieces[0]) > 100]
+    weights = [len(begin) ** 0.5 for begin, _ in scripts]
+    lines = []
+    while len(lines) < count:
+        begin, go_on = r.choices(scripts, weights)[0]
+        words = []
+        for _ in range(r.randrange(5, 60)):
+            word = r.choice(begin)
+            while go_on and r.random() < 0.25:
+                word += r.choice(go_on)
+            words.append(r.choice([word, word, word.upper(), word.capitalize(), unicodedata.normalize("NFD", word)]))
+        lines.append(r.choice([" ", " ", " ", "", "\u3000"]).join(words) + r.choice([".", " !", "\u3002", "\u061f", ""]))
+    return lines
+
+
+def multilingual(program, args):
+    lines = multilingual_lines(next(v for v in args.vocab if "multilingual" in v), 100_000)
+    for path in args.vocab:
+        lower, strip = vocab_settings(path)
+        t = ref.reference(path, bool(lower), strip)
+        compare(program, path, driver_options(lower, strip), t, lines, f"multilingual, {path}", same_ids)
+
+
 def corpus(program, args):
     for path in args.vocab:
         lower, strip = vocab_settings(path)
@@ -252,17 +285,21 @@ def windows(program, args):
     print(f"windows: {count} calls, {differences - before} different", flush=True)
 
 
+COMPARISONS = {"points": points, "random": random_texts, "multilingual": multilingual, "corpus": corpus, "added": added,
+               "windows": windows}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("what", nargs="+", choices=["points", "random", "corpus", "added", "windows"])
+    parser.add_argument("what", nargs="+", choices=list(COMPARISONS))
     parser.add_argument("--vocab", nargs="*", default=[])
     parser.add_argument("--text", nargs="*", default=[])
     parser.add_argument("--count", type=int, default=100_000, help="random texts")
     args = parser.parse_args()
     print("tokenizers", tokenizers.__version__)
     for what in args.what:
-        {"points": points, "random": random_texts, "corpus": corpus, "added": added, "windows": windows}[what](args.program, args)
+        COMPARISONS[what](args.program, args)
     sys.exit(differences > 0)
 
 

@@ -23,7 +23,8 @@ size_t count_specials(const std::vector<TemplateItem>& items) {
 
 text::TokenizerConfig config_beside(const fs::path& file) {
   fs::path path = file.parent_path() / "tokenizer_config.json";
-  if (!fs::exists(path)) return {};
+  std::error_code ignored;  // what cannot be read is reported when it is opened
+  if (!fs::exists(path, ignored)) return {};
   return text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
 }
 
@@ -77,10 +78,11 @@ std::unique_ptr<const Tokenizer::State> Tokenizer::build(text::Definition&& d) {
 
 Tokenizer Tokenizer::load(const fs::path& path) {
   fs::path file = path;
-  if (fs::is_directory(path)) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
     file = path / "tokenizer.json";
-    if (!fs::exists(file)) file = path / "vocab.txt";
-    if (!fs::exists(file))
+    if (!fs::exists(file, ignored)) file = path / "vocab.txt";
+    if (!fs::exists(file, ignored))
       throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt",
                   "A BERT model's directory has one of them beside config.json.");
   }
