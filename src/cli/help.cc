@@ -231,7 +231,8 @@ std::string greeting() {
     tries.push_back({"bertie bench encode --model minilm", "how fast this machine is"});
     tries.push_back({"bertie embed --model DIR \"hello world\"", "a sentence's vector"});
   }
-  std::string out = style.bold("bertie") + " is BERT that you can watch: text in, vectors and attention out.\n\n";
+  std::string out =
+      style.bold("bertie") + " is BERT that you can watch: text in, vectors and attention out.\n\n";
   for (const Example& example : tries)
     out += "  " + style.accent(pad(example.command, 42)) + style.dim(example.what) + '\n';
   if (!at_hand) out += "\nDIR is a model as Hugging Face publishes them, such as all-MiniLM-L6-v2.";

@@ -49,9 +49,9 @@ struct Option {
   char letter = 0;
   std::string_view argument = {};  // empty for a switch; FILE and DIR complete as such
   std::string_view help = {};
-  std::string_view standard = {};  // what holds when it is not given, as help shows it
-  Target to;                       // says the argument's type; a list may be given again and again
-  size_t least = 0;                // of a number
+  std::string_view standard = {};          // what holds when it is not given, as help shows it
+  Target to;                               // says the argument's type; a list may be given again and again
+  size_t least = 0, most = 1'000'000'000;  // of a number
   std::vector<Choice> choices = {};
 };
 

@@ -20,21 +20,40 @@
 
 namespace bertie::cli {
 
-void output_failed(int error) {
+namespace {
+
+[[noreturn]] void output_failed(int error) {
   if (error == EPIPE) throw ClosedPipe();
   throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(error)),
               error == ENOSPC ? "make room, or write somewhere else" : "");
 }
 
+}  // namespace
+
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) output_failed(errno);
 }
 
-void finish_output() {
+void flush_output() {
   if (std::fflush(stdout) != 0) output_failed(errno);
+}
+
+void finish_output() {
+  flush_output();
   if (std::ferror(stdout)) output_failed(EIO);
   // A network disk may say only now that it is full.
   if (close(STDOUT_FILENO) != 0) output_failed(errno);
+}
+
+void warn(std::string_view what, std::string_view hint) {
+  std::fflush(stdout);  // what came before comes before it on a terminal too
+  fmt::print(stderr, "bertie: {}\n  try: {}\n", what, hint);
+}
+
+std::string with_commas(size_t number) {
+  std::string out = fmt::format("{}", number);
+  for (size_t end = out.size(); end > 3; end -= 3) out.insert(end - 3, 1, ',');
+  return out;
 }
 
 void append_json(std::string& out, std::string_view text) {

@@ -19,10 +19,13 @@ template <class... Arguments>
 void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   print(std::string_view(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
+void flush_output();
 // Everything is out, or it throws as print does. Called once, at the end.
 void finish_output();
-// For a program that is about to print through stdio itself and throws system_error where that fails.
-[[noreturn]] void output_failed(int error);
+// On standard error: what is wrong, and what to try.
+void warn(std::string_view what, std::string_view hint);
+
+std::string with_commas(size_t number);  // 109,482,240
 
 // Appends JSON: a string whose bytes may be anything (what is not UTF-8 becomes U+FFFD, and what a terminal
 // should not get is escaped); numbers with as many digits as it takes to read the same number back.

@@ -74,13 +74,12 @@ Number parse_number(const Option& option, std::string_view text) {
   Number value{};
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  bool good = error == std::errc() && rest == end && value >= Number(option.least);
-  if constexpr (std::is_floating_point_v<Number>) good = good && value < 1e9;  // false for NaN too
+  const bool good =
+      error == std::errc() && rest == end && value >= Number(option.least) && value <= Number(option.most);
   if (!good)
     throw UsageError(
-        fmt::format("--{} takes a {}number{}, not {}", option.name,
-                    std::is_integral_v<Number> ? "whole " : "",
-                    option.least > 0 ? fmt::format(" from {}", option.least) : "", in_quotes(text)),
+        fmt::format("--{} takes a {}number from {} to {}, not {}", option.name,
+                    std::is_integral_v<Number> ? "whole " : "", option.least, option.most, in_quotes(text)),
         fmt::format("--{} {}", option.name, std::max<size_t>(option.least, 1)));
   return value;
 }

@@ -71,18 +71,19 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
-std::string cut(std::string_view text, size_t width) {
-  if (display_width(text) <= width) return std::string(text);
-  if (width == 0) return {};
+std::string clip(std::string_view text, size_t width) {
   std::string out;
-  size_t used = 1;  // the ellipsis
-  bool full = false;
+  size_t used = 0;
   for_each_point(text, [&](uint32_t point, std::string_view bytes, bool) {
     used += size_t(std::max(0, columns_of(point)));
-    full = full || used > width;
-    if (!full) out += bytes;
+    if (used <= width) out += bytes;
   });
-  return out + "…";
+  return out;
+}
+
+std::string cut(std::string_view text, size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  return width == 0 ? "" : clip(text, width - 1) + "…";
 }
 
 std::string pad(std::string_view text, size_t width) {

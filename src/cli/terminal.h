@@ -14,6 +14,7 @@ std::string in_quotes(std::string_view text);  // the same in quotes, cut at 60 
 size_t display_width(std::string_view text);
 // Printable text in exactly (pad) or at most (cut) `width` columns; "…" marks what was cut off.
 std::string cut(std::string_view text, size_t width);
+std::string clip(std::string_view text, size_t width);  // without "…", where every column counts
 std::string pad(std::string_view text, size_t width);
 std::string pad_left(std::string_view text, size_t width);
 

@@ -1,0 +1,144 @@
+// bertie attend
+#include "cli/attend.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cli/input.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "io/npy.h"
+
+namespace bertie::cli {
+
+std::vector<float> mean_over_heads(const Attention& attention, size_t layer) {
+  const size_t size = attention.n() * attention.n();
+  std::vector<float> mean(size);
+  for (size_t i = 0; i < size; ++i) {
+    double sum = 0;
+    for (size_t h = 0; h < attention.heads; ++h) sum += attention.at(layer, h).data()[i];
+    mean[i] = float(sum / double(attention.heads));
+  }
+  return mean;
+}
+
+std::vector<std::string> printable_tokens(const Attention& attention) {
+  std::vector<std::string> tokens;
+  for (const std::string& token : attention.tokens) tokens.push_back(printable(token));
+  return tokens;
+}
+
+namespace {
+
+void print_json(const Attention& attention) {
+  std::string out = "{\"tokens\":";
+  append_json(out, attention.tokens);
+  out += ",\"ids\":";
+  append_json(out, attention.encoding.ids);
+  out += ",\"types\":";
+  append_json(out, attention.encoding.types);
+  out += fmt::format(",\"shape\":[{},{},{},{}],\"weights\":[", attention.layers, attention.heads,
+                     attention.n(), attention.n());
+  for (size_t l = 0; l < attention.layers; ++l) {
+    out += l > 0 ? ",[" : "[";
+    for (size_t h = 0; h < attention.heads; ++h) {
+      out += h > 0 ? ",[" : "[";
+      for (size_t i = 0; i < attention.n(); ++i) {
+        if (i > 0) out += ',';
+        append_json(out, attention.at(l, h)[i]);
+      }
+      out += ']';
+      print(out);  // a large model's weights are not all held as text
+      out.clear();
+    }
+    out += ']';
+  }
+  print("{}]}}\n", out);
+}
+
+void write_npy(const Attention& attention, const std::string& path) {
+  NewFile file(path);
+  const std::string header =
+      io::npy_header(std::array{attention.layers, attention.heads, attention.n(), attention.n()});
+  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(std::span(attention.weights)));
+  file.commit();
+}
+
+// "bank" occurs twice: then it is bank(2) and bank(10), by its place.
+std::vector<std::string> unique_labels(const std::vector<std::string>& tokens) {
+  std::vector<std::string> labels = tokens;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (std::count(tokens.begin(), tokens.end(), tokens[i]) > 1) labels[i] += fmt::format("({})", i + 1);
+  return labels;
+}
+
+void print_top(const std::vector<std::string>& tokens, Matrix<const float> weights, size_t top,
+               const Style& style) {
+  const std::vector<std::string> labels = unique_labels(tokens);
+  size_t widest = 0;
+  for (const std::string& label : labels)
+    widest = std::max(widest, std::min<size_t>(display_width(label), 20));
+  for (size_t i = 0; i < weights.rows(); ++i) {
+    std::vector<size_t> order(weights.cols());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return weights(i, a) > weights(i, b); });
+    std::string line = "  " + pad(labels[i], widest) + style.dim(" looks at ");
+    for (size_t k = 0; k < std::min(top, order.size()); ++k)
+      line += fmt::format(" {} {} {}", heat(weights(i, order[k]), 1, style), pad(labels[order[k]], widest),
+                          pad_left(fmt::format("{:.0f}%", weights(i, order[k]) * 100), 4));
+    print("{}\n", line);
+  }
+}
+
+}  // namespace
+
+int attend_command(const Settings& settings) {
+  if (settings.words.empty())
+    throw UsageError("bertie attend needs a text", "bertie attend --model DIR \"You found me.\"");
+  const bool everything = settings.json || settings.npy;
+  if (everything && (settings.layer || settings.head || settings.top))
+    throw UsageError(fmt::format("{} gives all layers and heads, so --layer, --head and --top have no place",
+                                 settings.json ? "--json" : "--npy"),
+                     "leave them out; layer L and head H are weights[L-1][H-1] there");
+  Encoder encoder = load_encoder(settings);
+  const Config& config = encoder.model().config();
+  if (settings.layer.value_or(1) > config.layers)
+    throw Error(fmt::format("there is no layer {}: this model has {}", *settings.layer, config.layers),
+                fmt::format("--layer {}, the last", config.layers));
+  if (settings.head.value_or(1) > config.heads)
+    throw Error(fmt::format("there is no head {}: this model has {} a layer", *settings.head, config.heads),
+                fmt::format("--head {}, the last", config.heads));
+  const Attention attention =
+      settings.pair ? encoder.attend(settings.words[0], *settings.pair) : encoder.attend(settings.words[0]);
+  if (settings.npy) {
+    write_npy(attention, *settings.npy);
+    if (settings.verbose)
+      fmt::print(stderr, "{}: ({}, {}, {}, {})\n", printable(*settings.npy), attention.layers,
+                 attention.heads, attention.n(), attention.n());
+  }
+  if (settings.json) print_json(attention);
+  if (everything) return 0;
+
+  const size_t layer = settings.layer.value_or(attention.layers) - 1;
+  const std::vector<float> mean = settings.head ? std::vector<float>() : mean_over_heads(attention, layer);
+  const Matrix<const float> weights = settings.head
+                                          ? attention.at(layer, *settings.head - 1)
+                                          : Matrix<const float>(mean.data(), attention.n(), attention.n());
+  const Style style = Style::for_output();
+  const std::vector<std::string> tokens = printable_tokens(attention);
+  print("{}, {}: each row looks at the columns, in percent\n\n",
+        style.bold(fmt::format("layer {} of {}", layer + 1, attention.layers)),
+        style.bold(settings.head ? fmt::format("head {} of {}", *settings.head, attention.heads)
+                                 : fmt::format("mean of {} heads", attention.heads)));
+  if (settings.top) {
+    print_top(tokens, weights, *settings.top, style);
+  } else {
+    print(heat_table(tokens, weights, style, output_width()));
+    print("\n  {}\n", heat_legend(style));
+  }
+  return 0;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,153 @@
+// bertie info
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "bertie/model.h"
+#include "cli/input.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "io/json.h"
+#include "model/weights.h"
+#include "tasks/modules.h"
+
+namespace bertie::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string size_text(size_t bytes) {
+  constexpr std::string_view kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string pooling_text(const Pooling& pooling) {
+  std::vector<std::string_view> parts;
+  if (pooling.cls) parts.push_back("cls");
+  if (pooling.mean) parts.push_back("mean");
+  if (pooling.max) parts.push_back("max");
+  if (pooling.mean_sqrt_length) parts.push_back("mean_sqrt_length");
+  return fmt::format("{}", fmt::join(parts, "+"));
+}
+
+struct File {
+  std::string name;
+  size_t bytes;
+};
+
+// The files that Bertie reads, those of the directory that are there.
+std::vector<File> files_of(const fs::path& directory) {
+  std::vector<File> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = entry.path().extension() == ".safetensors" || name == "config.json" ||
+                      name == "vocab.txt" || name == "tokenizer.json" || name == "tokenizer_config.json" ||
+                      name == "modules.json" || name == "sentence_bert_config.json" ||
+                      name == "model.safetensors.index.json";
+    if (ours && entry.is_regular_file()) files.push_back({name, size_t(entry.file_size())});
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.bytes > b.bytes; });
+  return files;
+}
+
+}  // namespace
+
+int info_command(const Settings& settings) {
+  Settings named = settings;
+  if (!settings.words.empty()) {
+    if (settings.model)
+      throw UsageError("the model was given twice, as a word and as --model", "bertie info MODEL");
+    named.model = settings.words[0];
+  }
+  const fs::path directory = model_directory(named);
+  const Model model = Model::load(directory);
+  const Config& config = model.config();
+  const bool has_tokenizer = fs::exists(directory / "tokenizer.json") || fs::exists(directory / "vocab.txt");
+  std::optional<Tokenizer> tokenizer;
+  if (has_tokenizer) tokenizer = Tokenizer::load(directory);
+  const Modules modules = load_modules(directory, config.hidden);
+  const size_t max_length = std::min({config.positions, tokenizer ? tokenizer->model_max_length() : kNoLimit,
+                                      modules.max_length.value_or(kNoLimit)});
+  const std::string config_name = (directory / "config.json").string();
+  const nlohmann::json config_json = io::parse_json(io::MappedFile(config_name).text(), config_name);
+  const std::string family = io::get_string(config_json, "model_type", config_name, "bert");
+  std::map<std::string_view, size_t> stored;  // numbers of each type
+  for (const io::TensorInfo& tensor : model.weights().files.tensors())
+    stored[io::name_of(tensor.dtype)] += tensor.elements();
+  const std::vector<File> files = files_of(directory);
+  const size_t weights_memory = model.weights().memory.size() + model.weights().word.data.size();
+  // Hidden states, their copies and the widest product; as run.cc lays them out.
+  const size_t token_memory =
+      (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);
+
+  if (settings.json) {
+    nlohmann::ordered_json out = {
+        {"family", family},
+        {"layers", config.layers},
+        {"hidden", config.hidden},
+        {"heads", config.heads},
+        {"intermediate", config.intermediate},
+        {"activation", config.activation},
+        {"vocabulary", config.vocabulary},
+        {"positions", config.positions},
+        {"types", config.types},
+        {"parameters", model.parameters()},
+        {"has_pooler", model.has_pooler()},
+        {"dimension", modules.output_size(config.hidden)},
+        {"pooling", pooling_text(modules.pooling)},
+        {"normalize", modules.pooling.normalize},
+        {"max_length", max_length},
+        {"tokenizer", nullptr},
+        {"stored", nlohmann::ordered_json::object()},
+        {"files", nlohmann::ordered_json::object()},
+        {"memory", {{"weights_bytes", weights_memory}, {"bytes_per_token", token_memory}}},
+    };
+    if (tokenizer)
+      out["tokenizer"] = {
+          {"kind", "wordpiece"}, {"cased", !tokenizer->lowercase()}, {"tokens", tokenizer->vocab_size()}};
+    for (const auto& [dtype, count] : stored) out["stored"][std::string(dtype)] = count;
+    for (const File& file : files) out["files"][file.name] = file.bytes;
+    print("{}\n", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+
+  const Style style = Style::for_output();
+  const auto row = [&](std::string_view name, const std::string& value) {
+    print("  {} {}\n", style.dim(pad(name, 12)), value);
+  };
+  std::vector<std::string> dtypes;
+  for (const auto& [dtype, count] : stored)
+    dtypes.push_back(fmt::format("{} ({} numbers)", dtype, with_commas(count)));
+  print("{}\n\n", style.bold(printable(directory.lexically_normal().filename().empty()
+                                           ? directory.parent_path().filename().string()
+                                           : directory.filename().string())));
+  row("family", printable(family));
+  row("shape", fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", config.layers,
+                           config.hidden, config.heads, config.intermediate, printable(config.activation)));
+  row("parameters", fmt::format("{}{}", with_commas(model.parameters()),
+                                model.has_pooler() ? ", pooler included" : ", no pooler"));
+  row("vocabulary", with_commas(config.vocabulary));
+  row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
+                             : "none: neither tokenizer.json nor vocab.txt is there");
+  row("max length", fmt::format("{} tokens{}", max_length,
+                                max_length < config.positions
+                                    ? fmt::format(" (there are positions for {})", config.positions)
+                                    : ""));
+  row("vector",
+      fmt::format("{} numbers: {}{}{}", modules.output_size(config.hidden), pooling_text(modules.pooling),
+                  modules.dense.empty() ? "" : ", dense", modules.pooling.normalize ? ", normalized" : ""));
+  row("stored as", fmt::format("{}", fmt::join(dtypes, ", ")));
+  row("memory", fmt::format("{} for the weights, {} for 2,048 tokens at work", size_text(weights_memory),
+                            size_text(2048 * token_memory)));
+  for (size_t i = 0; i < files.size(); ++i)
+    row(i == 0 ? "files" : "",
+        fmt::format("{:>10}  {}", size_text(files[i].bytes), printable(files[i].name)));
+  return 0;
+}
+
+}  // namespace bertie::cli
