@@ -57,7 +57,7 @@ struct EncodeOptions {
   size_t stride = 0;                            // ids shared by neighbouring windows (encode_windows)
   Truncate truncate = Truncate::kLongestFirst;  // which text of a pair gives way
   bool add_special_tokens = true;               // [CLS] a [SEP] b [SEP]
-  bool special_tokens_in_text = true;           // false: "[MASK]" in the text is five plain characters
+  bool special_tokens_in_text = true;           // false: "[MASK]" in the text is plain text
 };
 
 // One entry of each vector for each id. In words and sequences -1 marks a special token that encode added;
@@ -83,7 +83,7 @@ struct BERTIE_API Encoding {
 struct TokenizerOptions {
   bool lowercase = true;
   std::optional<bool> strip_accents = {};  // unset: as lowercase
-  bool split_cjk = true;              // a word for each Chinese character
+  bool split_cjk = true;                   // a word for each Chinese character
   size_t model_max_length = kNoLimit;
 };
 

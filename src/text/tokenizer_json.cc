@@ -121,9 +121,10 @@ class Interpreter {
     return object.is_null() ? "" : io::get_string(object, "type", name_ + ": " + key, "");
   }
   [[noreturn]] void unsupported(const std::string& path, const std::string& expected) const {
-    json::json_pointer pointer(
-        "/" + path.substr(0, path.find('.')) +
-        (path.find('.') == std::string::npos ? "" : "/" + path.substr(path.find('.') + 1)));
+    std::string slashes(1, '/');
+    slashes += path;
+    std::replace(slashes.begin(), slashes.end(), '.', '/');
+    json::json_pointer pointer(slashes);
     std::string found = root_.contains(pointer) ? show(root_.at(pointer)) : "nothing";
     throw Error(
         name_ + ": " + path + ": expected " + expected + ", found " + found,

@@ -76,7 +76,7 @@ struct WordPiece::Word {
     n += length;
   }
   void append(uint32_t point, uint32_t origin) {
-    char utf8[4];
+    char utf8[4] = {};
     append(utf8, encode_utf8(point, utf8), origin);
   }
 };
