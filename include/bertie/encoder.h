@@ -23,8 +23,9 @@ namespace bertie {
 
 // How tokens become one vector, as a sentence-transformers directory says in modules.json.
 struct Pooling {
-  bool cls = false, mean = true, max = false, mean_sqrt_length = false;  // several are concatenated in this order
-  bool normalize = false;                                                // to length 1, at the end
+  // Several are concatenated, in sentence-transformers' order: cls, max, mean, mean_sqrt_length.
+  bool cls = false, mean = true, max = false, mean_sqrt_length = false;
+  bool normalize = false;  // to length 1, at the end
 };
 
 // Every layer's and head's weights for one text: (layers, heads, n, n).

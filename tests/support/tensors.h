@@ -22,6 +22,13 @@ class Expected {
     io::to_float(get(name), 0, values);
     return values;
   }
+  std::vector<double> doubles(const std::string& name) const {
+    const io::TensorInfo& t = get(name);
+    if (t.dtype != io::DType::kF64) throw Error(name + " is not F64");
+    std::vector<double> values(t.elements());
+    std::memcpy(values.data(), t.data.data(), t.data.size());
+    return values;
+  }
   std::vector<int32_t> ints(const std::string& name) const {
     const io::TensorInfo& t = get(name);
     if (t.dtype != io::DType::kI32) throw Error(name + " is not I32");
