@@ -1,0 +1,220 @@
+#include "kernels/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kernels/reference.h"
+#include "support/numbers.h"
+#include "support/targets.h"
+
+namespace bertie::kernels {
+namespace {
+
+using enum Activation;
+
+// A packed layer with its own memory, between guards.
+struct Layer {
+  Layer(size_t outputs, size_t inputs, uint64_t seed)
+      : w(test::random_floats(outputs * inputs, seed)),
+        packed(packed_floats(outputs, inputs)),
+        bias(panels_for(outputs) * kPanel) {
+    std::fill(packed.span().begin(), packed.span().end(), 0.0f);
+    std::fill(bias.span().begin(), bias.span().end(), 0.0f);
+    const auto b = test::random_floats(outputs, seed + 1);
+    std::copy(b.begin(), b.end(), bias.data());
+    linear = {.packed = packed.data(), .bias = bias.data(), .inputs = inputs, .outputs = outputs};
+    pack_rows({w.data(), outputs, inputs}, 0, linear);
+  }
+  std::vector<float> w;
+  test::Guarded packed, bias;
+  Linear linear;
+};
+
+struct Shape {
+  size_t m, n, k;
+};
+
+// Worst |y − exact| as a multiple of 2⁻²⁴·Σ|x||w|, the natural unit of a sum's error; before the activation
+// all terms count, so only f without a slope above 1.2 keeps that meaning.
+double check(Shape s, Activation f, Team& team) {
+  Layer layer(s.n, s.k, 7 * s.n + s.k);
+  const size_t x_stride = s.k + 3, y_stride = s.n + 5;
+  const auto x = test::random_floats(s.m * x_stride, s.m);
+  test::Guarded y(s.m * y_stride);
+  std::fill(y.span().begin(), y.span().end(), test::Guarded::guard());
+  linear_forward({x.data(), s.m, s.k, x_stride}, layer.linear, f, {y.data(), s.m, s.n, y_stride}, team);
+  EXPECT_TRUE(y.intact() && layer.packed.intact() && layer.bias.intact());
+  test::Worst worst;
+  for (size_t t = 0; t < s.m; ++t) {
+    for (size_t n = 0; n < s.n; ++n) {
+      double sum = layer.bias.data()[n], size = std::abs(sum);
+      for (size_t k = 0; k < s.k; ++k) {
+        const double product = double(x[t * x_stride + k]) * double(layer.w[n * s.k + k]);
+        sum += product, size += std::abs(product);
+      }
+      const double error = std::abs(y.data()[t * y_stride + n] - reference::activation(f, sum));
+      worst.see(std::max(0.0, error - (f == none ? 0 : 3e-7 * std::max(1.0, std::abs(sum)))) /
+                (0x1p-24 * size + 1e-30));
+    }
+    for (size_t n = s.n; n < y_stride; ++n)
+      EXPECT_EQ(y.data()[t * y_stride + n], test::Guarded::guard()) << "written between the rows";
+  }
+  return worst.error;
+}
+
+// k roundings, one for each fused step, each at most half a unit of the sum so far; in fact far fewer.
+double allowed(size_t k) { return 2 + 2 * std::sqrt(double(k)); }
+
+TEST(Linear, EqualsTheReferenceAtEveryShapeAroundTheTileEdges) {
+  Team team;
+  double worst = 0;
+  test::on_every_target([&] {
+    for (size_t m = 0; m <= 40; ++m)
+      for (size_t n : {1, 2, 7, 31, 32, 33, 63, 64, 65, 70})
+        for (size_t k : {1, 2, 3, 4, 5, 33, 70}) {
+          const double error = check({m, n, k}, none, team);
+          ASSERT_LE(error, allowed(k)) << m << " × " << n << " × " << k;
+          worst = std::max(worst, error);
+        }
+    for (size_t n = 1; n <= 70; ++n)
+      for (size_t k = 1; k <= 70; k += 3)
+        ASSERT_LE(check({5, n, k}, none, team), allowed(k)) << n << " × " << k;
+  });
+  std::printf("linear, small: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
+}
+
+TEST(Linear, EqualsTheReferenceAroundSlicesOfK) {
+  Team team;
+  double worst = 0;
+  test::on_every_target([&] {
+    for (size_t k : {1023, 1024, 1025, 2047, 2048, 2049, 3072})
+      for (Shape s : {Shape{1, 33, k}, Shape{17, 40, k}}) {
+        const double error = check(s, none, team);
+        ASSERT_LE(error, allowed(k)) << s.m << " × " << s.n << " × " << k;
+        worst = std::max(worst, error);
+      }
+  });
+  std::printf("linear, long: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
+}
+
+TEST(Linear, AppliesEveryActivationOnceAtTheEnd) {
+  Team team;
+  test::on_every_target([&] {
+    for (Activation f : {none, gelu, gelu_tanh, relu, silu, tanh})
+      for (Shape s : {Shape{3, 32, 20}, Shape{15, 45, 40}, Shape{3, 33, 1500}})
+        EXPECT_LE(check(s, f, team), 1.3 * allowed(s.k))
+            << int(f) << ", " << s.m << " × " << s.n << " × " << s.k;
+  });
+}
+
+TEST(Linear, WithoutABiasAddsNone) {
+  Team team;
+  test::on_every_target([&] {
+    Layer layer(33, 9, 1), zero(33, 9, 1);
+    std::fill(zero.bias.span().begin(), zero.bias.span().end(), 0.0f);
+    layer.linear.bias = nullptr;
+    const auto x = test::random_floats(4 * 9, 2);
+    std::vector<float> a(4 * 33), b(4 * 33);
+    linear_forward({x.data(), 4, 9}, layer.linear, none, {a.data(), 4, 33}, team);
+    linear_forward({x.data(), 4, 9}, zero.linear, none, {b.data(), 4, 33}, team);
+    EXPECT_TRUE(test::same_bits(a, b));
+  });
+}
+
+std::vector<float> run(const Layer& layer, std::span<const float> x, size_t rows, Activation f, Team& team) {
+  std::vector<float> y(rows * layer.linear.outputs);
+  linear_forward({x.data(), rows, layer.linear.inputs}, layer.linear, f,
+                 {y.data(), rows, layer.linear.outputs}, team);
+  return y;
+}
+
+TEST(Linear, GivesARowTheSameBitsAloneAndInAnyBatch) {
+  Team team;
+  test::on_every_target([&] {
+    for (Shape s : {Shape{70, 70, 40}, Shape{40, 33, 1100}, Shape{400, 34, 1024}}) {
+      const Layer layer(s.n, s.k, 5);
+      const auto x = test::random_floats(s.m * s.k, 6);
+      const auto all = run(layer, x, s.m, gelu, team);
+      for (size_t r = 0; r<s.m; r += s.m> 100 ? 13 : 1) {
+        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, s.k), 1, gelu, team),
+                                    std::span(all).subspan(r * s.n, s.n)))
+            << "row " << r;
+      }
+      for (size_t count : {2, 6, 7, 13, 14, 15, 28, 29}) {
+        const size_t r = s.m - count - 1;
+        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, count * s.k), count, gelu, team),
+                                    std::span(all).subspan(r * s.n, count * s.n)))
+            << count << " rows from " << r;
+      }
+    }
+  });
+}
+
+TEST(Linear, GivesTheSameBitsWithAnyNumberOfThreads) {
+  Team one, two(2), three(3);
+  test::on_every_target([&] {
+    for (Shape s : {Shape{1, 100, 64}, Shape{13, 1000, 40}, Shape{300, 96, 1100}, Shape{7, 31, 9}}) {
+      const Layer layer(s.n, s.k, 5);
+      const auto x = test::random_floats(s.m * s.k, 6);
+      const auto expected = run(layer, x, s.m, gelu, one);
+      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, gelu, two), expected));
+      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, gelu, three), expected));
+    }
+  });
+}
+
+TEST(Linear, GivesTheSameBitsOnEveryInstructionSetWithFma) {
+  Team team;
+  const Layer layer(70, 1100, 5);
+  const auto x = test::random_floats(20 * 1100, 6);
+  std::vector<std::vector<float>> results;
+  test::on_every_target([&] {
+    const bool has_fma = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX2)) != 0;
+    if (has_fma) results.push_back(run(layer, x, 20, gelu, team));
+  });
+  if (results.size() < 2) GTEST_SKIP() << "this machine has fewer than two of them";
+  EXPECT_TRUE(test::same_bits(results[0], results[1]));
+}
+
+TEST(Linear, CarriesNaNAndInfToTheRowsAndColumnsTheyBelongTo) {
+  Team team;
+  test::on_every_target([&] {
+    const Layer layer(40, 30, 1);
+    auto x = test::random_floats(16 * 30, 2);
+    const auto clean = run(layer, x, 16, none, team);
+    x[5 * 30 + 29] = test::kNaN;
+    const auto y = run(layer, x, 16, none, team);
+    for (size_t r = 0; r < 16; ++r)
+      for (size_t c = 0; c < 40; ++c) {
+        ASSERT_TRUE(r == 5 ? std::isnan(y[r * 40 + c]) : y[r * 40 + c] == clean[r * 40 + c])
+            << r << ", " << c;
+      }
+  });
+}
+
+TEST(PackRows, PutsEachWeightWhereTheHeaderSays) {
+  const size_t n = 70, k = 5;
+  const Layer layer(n, k, 3);
+  for (size_t column = 0; column < panels_for(n) * kPanel; ++column)
+    for (size_t i = 0; i < k; ++i) {
+      const float there = layer.linear.packed[column / kPanel * kPanel * k + i * kPanel + column % kPanel];
+      EXPECT_EQ(there, column < n ? layer.w[column * k + i] : 0.0f);
+    }
+}
+
+TEST(PackRows, InPiecesIsTheSameAsAtOnce) {
+  // Queries, keys and values are three tensors in one layer, and loading packs 32 rows at a time.
+  const size_t n = 100, k = 9;
+  Layer whole(n, k, 3), pieces(n, k, 3);
+  for (size_t step : {1, 7, 32, 33}) {
+    std::fill(pieces.packed.span().begin(), pieces.packed.span().end(), 0.0f);
+    for (size_t r = 0; r < n; r += step)
+      pack_rows({whole.w.data() + r * k, std::min(step, n - r), k}, r, pieces.linear);
+    EXPECT_TRUE(test::same_bits(pieces.packed.span(), whole.packed.span())) << step;
+    EXPECT_TRUE(pieces.packed.intact());
+  }
+}
+
+}  // namespace
+}  // namespace bertie::kernels
