@@ -17,7 +17,8 @@ namespace bertie::kernels::HWY_NAMESPACE {
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
-void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, Activation f,
+// `then` is the panel that this thread will probably want after that.
+void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then, Activation f,
                    Matrix<float> y) {
   const RowTiles tiles(x.rows());
   HWY_ALIGN float edge[kMaxTileRows * kPanel];
@@ -29,9 +30,10 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
       const float* b = layer.packed + panel * kPanel * layer.inputs + k0 * kPanel;
       // What comes next: this slice of the next panel, or the next slice of the first.
       const float* next = panel + 1 < last ? b + kPanel * layer.inputs
-                          : final_slice    ? nullptr
+                          : final_slice    ? layer.packed + then * layer.inputs * kPanel
                                            : layer.packed + (first * layer.inputs + k0 + k_count) * kPanel;
-      const size_t next_lines = next ? kPanel / 16 * k_count : 0;
+      const bool nothing = panel + 1 == last && final_slice && then >= panels_for(layer.outputs);
+      const size_t next_lines = nothing ? 0 : kPanel / 16 * std::min(k_count, layer.inputs - k0);
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
@@ -88,24 +90,26 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
   const size_t blocks = (x.rows() + block - 1) / block;
   const size_t panels = panels_for(layer.outputs), threads = size_t(team.threads());
   const size_t large = threads == 1 ? 1 : std::min(panels, 2 * threads);
-  const size_t tail_start = threads == 1 ? panels : panels * 3 / 4 / threads * threads;
+  const size_t tail_start = threads == 1 ? panels : panels * 7 / 8 / threads * threads;
   const size_t tail_large = tail_start == 0 ? 0 : std::min(tail_start, threads), halves = x.rows() / blocks >= 56 ? 2 : 1;
   const size_t before_tail = (blocks - 1) * large;
   const auto run = HWY_DYNAMIC_DISPATCH(linear_panels);
   team.parallel_for(before_tail + tail_large + (panels - tail_start) * halves, [&](size_t chunk) {
     const size_t b = chunk < before_tail ? chunk / large : blocks - 1;
-    size_t r0 = b * x.rows() / blocks, r1 = (b + 1) * x.rows() / blocks, first, last;
+    size_t r0 = b * x.rows() / blocks, r1 = (b + 1) * x.rows() / blocks, first, last, then = panels;
     if (chunk < before_tail) {
       const size_t c = chunk % large;
       first = c * panels / large, last = (c + 1) * panels / large;
+      if (threads == 1) then = 0;
     } else if (const size_t c = chunk - before_tail; c < tail_large) {
       first = c * tail_start / tail_large, last = (c + 1) * tail_start / tail_large;
+      then = tail_start + c / halves;
     } else {
       const size_t small = c - tail_large, half = small % halves, rows = r1 - r0;
-      first = tail_start + small / halves, last = first + 1;
+      first = tail_start + small / halves, last = first + 1, then = first + threads / halves;
       r1 = r0 + (half + 1) * rows / halves, r0 += half * rows / halves;
     }
-    run(x.slice_rows(r0, r1 - r0), layer, first, last, f, y.slice_rows(r0, r1 - r0));
+    run(x.slice_rows(r0, r1 - r0), layer, first, last, then, f, y.slice_rows(r0, r1 - r0));
   });
 }
 
