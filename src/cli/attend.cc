@@ -112,6 +112,8 @@ int attend_command(const Settings& settings) {
                 fmt::format("--head {}, the last", config.heads));
   const Attention attention =
       settings.pair ? encoder.attend(settings.words[0], *settings.pair) : encoder.attend(settings.words[0]);
+  if (attention.n() == 0)
+    throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
   if (settings.npy) {
     write_npy(attention, *settings.npy);
     if (settings.verbose)

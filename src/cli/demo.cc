@@ -148,12 +148,10 @@ void show_sentence(const Settings& settings, const Style& style) {
   const size_t layer = attention.layers - 1;
   const std::vector<float> mean = mean_over_heads(attention, layer);
   print("\n{}\n", style.bold(fmt::format("\"{}\"", kSentence)));
-  print("{}\n\n",
-        style.dim(fmt::format(
-            "{} layers of {} heads, each with weights of shape ({}, {}); this is the mean of layer {}",
-            attention.layers, attention.heads, attention.n(), attention.n(), layer + 1)));
+  print("{} layers of {} heads, each with {} × {} weights. Layer {}, mean of its heads:\n\n",
+        attention.layers, attention.heads, attention.n(), attention.n(), layer + 1);
   print(heat_table(printable_tokens(attention), {mean.data(), attention.n(), attention.n()}, style,
-                   std::min<size_t>(output_width(), 100)));
+                   std::min<size_t>(output_width(), 80)));
   print("\n  {}\n", heat_legend(style));
 }
 
@@ -166,7 +164,8 @@ int demo_command(const Settings& settings) {
   tell(steps, style);
   if (has_model(settings)) {
     show_sentence(settings, style);
-    print("\nYour turn: {}\n", style.accent("bertie attend --layer 1 --head 1 \"your own sentence\""));
+    print("\nYour turn: {}\n", style.accent(fmt::format("bertie attend {}--layer 1 --head 1 \"…\"",
+                                                        settings.model ? "--model DIR " : "")));
   } else {
     print("\nA real model does this in every layer and head. See one at work:\n  {}\n",
           style.accent(fmt::format("bertie attend --model DIR \"{}\"", kSentence)));

@@ -60,8 +60,7 @@ Texts::Texts(const Settings& settings) : words_(settings.words), files_(settings
   if (words_.empty() && files_.empty()) {
     if (is_terminal(STDIN_FILENO))
       throw UsageError("there is no text to work on",
-                       "give it in quotes, as --file FILE, or through a pipe; --file - reads "
-                       "what you type");
+                       "a text in quotes, --file FILE, or a pipe; --file - for typing");
     files_.push_back("-");
   }
   bool known = true;

@@ -79,10 +79,10 @@ std::string heat_table(std::span<const std::string> labels, Matrix<const float> 
   for (const std::string& label : labels) widest = std::max(widest, display_width(label));
   const size_t label_width = std::min(widest, kMostLabel);
   const size_t room = std::max(width, kIndent + label_width + kLeastCell) - kIndent - label_width;
-  // As wide as the tokens want, if all columns fit; else narrow, and in groups.
-  const size_t cell =
-      std::clamp(room / weights.cols(), kLeastCell, std::clamp(widest + 1, kLeastCell + 1, kMostCell));
-  const size_t group = room / cell;
+  // Groups of like size, their columns as wide as the tokens want and the room allows.
+  const size_t fit = room / kLeastCell, groups = (weights.cols() + fit - 1) / fit;
+  const size_t group = (weights.cols() + groups - 1) / groups;
+  const size_t cell = std::clamp(room / group, kLeastCell, std::clamp(widest + 1, kLeastCell + 1, kMostCell));
   std::string out;
   for (size_t first = 0; first < weights.cols(); first += group) {
     const size_t count = std::min(group, weights.cols() - first);

@@ -1,0 +1,204 @@
+// Files that are wrong, disks that are full, pipes that close, text that is not text, terminals.
+#include "program.h"
+
+using namespace bertie::test;
+
+namespace {
+
+void expect_error(const Result& r, const std::string& what, const std::string& hint) {
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.out, "");
+  const std::vector<std::string> said = lines(r.err);
+  ASSERT_FALSE(said.empty());
+  EXPECT_TRUE(said[0].starts_with("bertie: ")) << r.err;
+  EXPECT_NE(said[0].find(what), std::string::npos) << r.err;
+  if (hint.empty()) return;
+  ASSERT_EQ(said.size(), 2u) << r.err;
+  EXPECT_TRUE(said[1].starts_with("  try: ")) << r.err;
+  EXPECT_NE(said[1].find(hint), std::string::npos) << r.err;
+}
+
+TEST(Trouble, AMissingModelIsNamed) {
+  expect_error(run({"embed", "-m", "/no/such/model", "you"}), "no model \"/no/such/model\"", "config.json");
+  expect_error(run({"embed", "you"}, {.environment = {{"BERTIE_MODEL", "/no/such"}}}), "$BERTIE_MODEL",
+               "config.json");
+  expect_error(run({"info", "/etc/passwd"}), "not a folder", "config.json");
+}
+
+TEST(Trouble, ABrokenModelIsAnErrorThatNamesTheFile) {
+  const ModelFolder model;
+  fs::resize_file(model / "model.safetensors", 1000);
+  expect_error(run({"embed", "-m", model.name(), "you"}), "model.safetensors", "");
+  write_all(model / "config.json", "{\"hidden_size\": \"many\"}");
+  expect_error(run({"info", model.name()}), "config.json", "");
+}
+
+TEST(Trouble, AMissingTextFileIsFoundBeforeAnyWorkIsDone) {
+  const ModelFolder model;
+  expect_error(run({"embed", "-m", model.name(), "you", "-f", "/no/such/file"}), "cannot read /no/such/file",
+               "path");
+  expect_error(run({"embed", "-m", model.name(), "-f", model.name()}), "directory", "");
+}
+
+TEST(Trouble, AttendingToALongerTextThanTheModelTakesIsAnError) {
+  const ModelFolder model;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "you ";
+  expect_error(run({"attend", "-m", model.name(), text}), "42 tokens", "shorter");
+  expect_error(run({"attend", "-m", model.name(), "--layer", "3", "you"}), "no layer 3", "--layer 2");
+  expect_error(run({"attend", "-m", model.name(), "--head", "3", "you"}), "no head 3", "--head 2");
+  expect_error(run({"embed", "-m", model.name(), "--max-length", "34", "you"}), "34", "");
+}
+
+TEST(Trouble, AFullDiskIsAnError) {
+  const ModelFolder model;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"help"}, {"demo", "--json"}, {"embed", "-m", model.name(), "you"}}) {
+    const Result r = run(arguments, {.output_to = "/dev/full"});
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("standard output: No space left"), std::string::npos) << r.err;
+  }
+  EXPECT_EQ(run_shell("$BERTIE help >&-").code, 1);
+}
+
+TEST(Trouble, AnNpyFileThatCannotBeWrittenLeavesNothingBehindAndTheOldOneAlone) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  expect_error(run({"embed", "-m", model.name(), "--npy", folder / "none/v.npy", "you"}), "cannot write",
+               "mkdir -p");
+  expect_error(run({"embed", "-m", model.name(), "--npy", folder.path(), "you"}), "a folder", "file");
+  expect_error(run({"embed", "-m", model.name(), "--npy", "/dev/null", "you"}), "not a regular file", "file");
+  write_all(folder / "old.npy", "before");
+  // A file size limit is a disk that is full after 4 blocks.
+  std::string texts;
+  for (int i = 0; i < 200; ++i) texts += " you";
+  const Result r = run_shell("ulimit -f 8; trap '' XFSZ; $BERTIE embed -q -m " + model.name() + " --npy " +
+                             (folder / "old.npy").string() + texts);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("cannot write"), std::string::npos) << r.err;
+  EXPECT_EQ(folder.entries(), 1u);
+  EXPECT_EQ(read_all(folder / "old.npy"), "before");
+}
+
+TEST(Trouble, ALinkToAnNpyFileStaysALink) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  write_all(folder / "target.npy", "before");
+  fs::create_symlink("target.npy", folder / "link.npy");
+  EXPECT_EQ(run({"embed", "-m", model.name(), "--npy", folder / "link.npy", "you"}).code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder / "link.npy"));
+  EXPECT_EQ(read_npy(folder / "target.npy").shape, (std::vector<size_t>{1, 64}));
+}
+
+TEST(Trouble, AClosedPipeEndsQuietly) {
+  const ModelFolder model;
+  const Result r =
+      run_shell("yes you found me | head -20000 | $BERTIE embed -m " + model.name() + " | head -1 | wc -l");
+  EXPECT_EQ(lines(r.out), std::vector<std::string>{"1"});
+  EXPECT_EQ(r.err, "");
+}
+
+TEST(Trouble, CtrlCEndsWith130AndRemovesTheTemporaryFile) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "texts";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int writer = open(fifo.c_str(), O_RDWR);  // it never ends, so the program waits for more
+  const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "-f", fifo},
+                       {.meanwhile = [&](pid_t child) {
+                         ASSERT_EQ(write(writer, "you\nme\n", 7), 7);
+                         for (int i = 0; i < 600 && folder.entries() < 2; ++i)
+                           std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                         EXPECT_EQ(folder.entries(), 2u);  // the pipe and the temporary file
+                         kill(child, SIGINT);
+                       }});
+  close(writer);
+  EXPECT_EQ(r.code, 130);
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(Trouble, BytesThatAreNotTextGiveValidJson) {
+  const ModelFolder model;
+  const std::string hostile =
+      std::string("you \xff\xc3 \xed\xa0\x80 \x1b[31m \xc2\x9b ") + '\0' + " \xe2\x80\xae me";
+  for (const std::string command : {"tokenize", "embed"}) {
+    const Result r = run({command, "--json", "-m", model.name(), "-f", "-"}, {.input = hostile + "\nbank\n"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    ASSERT_EQ(lines(r.out).size(), 2u);
+    for (const std::string& line : lines(r.out)) EXPECT_TRUE(json::accept(line)) << line;
+  }
+}
+
+// Nothing but printable bytes and line ends.
+void expect_clean(const std::string& text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = uint8_t(text[i]);
+    EXPECT_FALSE((byte < 0x20 && byte != '\n' && byte != '\r') || byte == 0x7F)
+        << "byte " << int(byte) << " at " << i;
+    EXPECT_FALSE(byte == 0xC2 && i + 1 < text.size() && uint8_t(text[i + 1]) < 0xA0)
+        << "a C1 control at " << i;
+  }
+  EXPECT_EQ(text.find("\xe2\x80\xae"), std::string::npos) << "writes backwards";
+}
+
+TEST(Trouble, EscapeSequencesNeverReachTheTerminal) {
+  const TemporaryFolder folder;
+  // A vocabulary with hostile tokens, so that they come out as tokens too.
+  const std::string hostile = "\x1b]0;title\x07";
+  write_all(folder / "vocab.txt", std::string(kVocabulary) +
+                                      "\xc2\x9b"
+                                      "31m\n" +
+                                      hostile + "\n\xe2\x80\xae\n");
+  const std::string vocab = folder / "vocab.txt";
+  const How plain{.environment = {{"NO_COLOR", "1"}}, .terminal = true};
+  const std::string text = "you " + hostile +
+                           " \xc2\x9b"
+                           "31m \xe2\x80\xae \x7f me";
+  for (const std::string format : {"--json", "--ids", "--verbose"})
+    expect_clean(run({"tokenize", "--vocab", vocab, format, text, text}, plain).out);
+  expect_clean(run({"embed", "-m", "/no/" + hostile, "you"}, plain).out);
+  expect_clean(run({"tokenize", "--vocab", "/no/" + hostile, "you"}, plain).out);
+  expect_clean(run({"tokenize", "--vocab", vocab, "-f", "/no/" + hostile}, plain).out);
+  expect_clean(run({"em" + hostile}, plain).out);
+  expect_clean(run({"--" + hostile}, plain).out);
+  expect_clean(run({"demo", hostile}, plain).out);
+}
+
+TEST(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
+  const ModelFolder model;
+  const Result r = run({"embed", "-m", model.name()}, {.terminal = true});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.out.find("no text"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("--file"), std::string::npos) << r.out;
+}
+
+TEST(Terminal, ColoursAreForTerminalsThatWantThem) {
+  EXPECT_NE(run({"demo"}, {.terminal = true}).out.find("\x1b["), std::string::npos);
+  EXPECT_EQ(run({"demo"}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),
+            std::string::npos);
+  EXPECT_EQ(run({"demo"}, {.environment = {{"TERM", "dumb"}}, .terminal = true}).out.find('\x1b'),
+            std::string::npos);
+  EXPECT_EQ(run({"demo"}).out.find('\x1b'), std::string::npos);
+}
+
+TEST(Terminal, EmbedGivesASummaryToReadAndJsonWhenAsked) {
+  const ModelFolder model;
+  const Result summary = run({"embed", "-m", model.name(), "you found me"}, {.terminal = true});
+  EXPECT_EQ(summary.code, 0);
+  EXPECT_NE(summary.out.find("64 numbers, norm "), std::string::npos) << summary.out;
+  EXPECT_EQ(summary.out.find('{'), std::string::npos);
+  const Result exact = run({"embed", "--json", "-m", model.name(), "you found me"}, {.terminal = true});
+  EXPECT_TRUE(json::accept(exact.out)) << exact.out;
+}
+
+TEST(Terminal, ProgressIsShownWhereResultsGoToAFile) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "you"}, {.terminal = true});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_NE(r.out.find("1 texts in"), std::string::npos) << r.out;
+  EXPECT_EQ(
+      run({"embed", "-q", "-m", model.name(), "--npy", folder / "v.npy", "you"}, {.terminal = true}).out, "");
+}
+
+}  // namespace
