@@ -1,9 +1,9 @@
 # `make demo` and `make test` do everything on a fresh Debian 12: install what is missing, build, run.
-PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libutf8proc-dev libfmt-dev nlohmann-json3-dev \
-            libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libdnnl-dev
+PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libfmt-dev nlohmann-json3-dev libgtest-dev librapidcheck-dev
+BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
+FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
-DATA     ?= $(firstword $(wildcard $(BERTIE_DATA) ../shared/data) none)
 
 .PHONY: all demo test test-slow bench fuzz packages build install clean format
 all: build
@@ -13,6 +13,25 @@ demo: build
 
 test: build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+# The suites again under AddressSanitizer + UBSan, and under ThreadSanitizer.
+test-slow: packages
+	@for preset in asan-ubsan tsan; do \
+	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
+	  ctest --preset $$preset -j $(JOBS) || exit 1; \
+	done
+
+# Kernel by kernel, the linear layers beside oneDNN's; then whole models against the machine's peak.
+bench: build
+	@tools/install_packages.sh $(BENCH_PACKAGES)
+	@cmake --preset release > /dev/null && cmake --build build --target bertie_kernels_bench -j $(JOBS)
+	@OMP_NUM_THREADS=1 build/bertie_kernels_bench
+	@build/bertie bench encode
+
+FUZZ_SECONDS ?= 300
+fuzz:
+	@tools/install_packages.sh $(FUZZ_PACKAGES)
+	@tools/fuzz.sh $(FUZZ_SECONDS)
 
 packages:
 	@tools/install_packages.sh $(PACKAGES)
@@ -29,4 +48,5 @@ clean:
 	rm -rf build build-debug build-asan-ubsan build-tsan build-fuzz
 
 format:
-	git ls-files '*.h' '*.cc' | xargs clang-format -i
+	@tools/install_packages.sh clang-format
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
