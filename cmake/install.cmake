@@ -9,5 +9,7 @@ file(WRITE ${PROJECT_BINARY_DIR}/bertie-config.cmake
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bertie-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bertie-config.cmake ${PROJECT_BINARY_DIR}/bertie-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+# How far up the prefix is from where bertie.pc lies: libdir may be lib or lib/x86_64-linux-gnu.
+file(RELATIVE_PATH BERTIE_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/bertie.pc.in ${PROJECT_BINARY_DIR}/bertie.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bertie.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

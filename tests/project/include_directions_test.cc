@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "project/include_rules.h"
+#include "support/data.h"
+
+namespace bertie {
+namespace {
+
+namespace fs = std::filesystem;
+using test::wrong_includes;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool is_source(const fs::path& file) { return file.extension() == ".h" || file.extension() == ".cc"; }
+
+TEST(IncludeRules, SeeAPlantedViolation) {
+  EXPECT_EQ(wrong_includes("core", "#include \"kernels/gemm.h\"\n").size(), 1u);
+  EXPECT_EQ(
+      wrong_includes("kernels", "int x;\n#include <vector>\n  #  include \"attention/scaled_dot_product.h\"")
+          .size(),
+      1u);
+  EXPECT_EQ(wrong_includes("io", "#include \"text/unicode.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("text", "#include \"kernels/gemm.h\"\n#include \"model/weights.h\"\n").size(), 2u);
+  EXPECT_EQ(wrong_includes("model", "#include \"tasks/modules.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("tasks", "#include \"cli/options.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("bertie", "#include \"core/arena.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("bertie", "#include <fmt/format.h>\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("core", "#include \"bertie/../kernels/gemm.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("core", "#include <kernels/gemm.h>\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("core", "#include \"gemm.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("attic", "").size(), 1u) << "a new room needs a rule";
+}
+
+TEST(IncludeRules, LetGoodIncludesPass) {
+  EXPECT_TRUE(
+      wrong_includes("model",
+                     "#include <vector>\n#include <fmt/format.h>\n#include \"bertie/model.h\"\n"
+                     "#include \"model/weights.h\"\n#include \"io/json.h\"\n#include \"core/arena.h\"\n")
+          .empty());
+  EXPECT_TRUE(
+      wrong_includes("core", "// #include \"kernels/gemm.h\"\nconst char* s = \"#include\";\n").empty());
+  EXPECT_TRUE(wrong_includes("bertie", "#include <string>\n#include \"bertie/view.h\"\n").empty());
+}
+
+TEST(Includes, GoDownOnly) {
+  size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / "src")) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    const auto relative = fs::relative(entry.path(), test::source_dir() / "src");
+    for (const auto& problem : wrong_includes(relative.begin()->string(), text_of(entry.path())))
+      ADD_FAILURE() << relative << ": " << problem;
+    ++files;
+  }
+  EXPECT_GT(files, 40u) << "the sources were not found";
+}
+
+TEST(Includes, OfPublicHeadersArePublic) {
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "include/bertie")) {
+    for (const auto& problem : wrong_includes("bertie", text_of(entry.path())))
+      ADD_FAILURE() << entry.path().filename() << ": " << problem;
+    ++files;
+  }
+  EXPECT_GE(files, 9u);
+}
+
+TEST(Includes, InBertieHAreAllThePublicHeaders) {
+  const std::string all = text_of(test::source_dir() / "include/bertie/bertie.h");
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "include/bertie")) {
+    const std::string name = entry.path().filename().string();
+    if (name == "bertie.h" || name == "export.h") continue;
+    EXPECT_NE(all.find("\"bertie/" + name + "\""), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace bertie
