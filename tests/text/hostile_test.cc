@@ -181,7 +181,7 @@ TEST(HostileFuzz, DamagedFilesAreRefusedOrWork) {
         text.erase(at, 1 + r.below(8));
       else
         text[at] = "\"{}[],:0x\xFF\\-\n\xE4"[r.below(14)];
-      if (text.empty()) text = "a";
+      if (text.empty()) text.push_back('a');
     }
     fuzz(kind, text);
   }
