@@ -13,9 +13,9 @@
 namespace bertie::cli {
 namespace {
 
-// Texts that are embedded together: enough to fill batches of like length, and a bound on memory.
-constexpr size_t kBlockTexts = 1024;
-constexpr size_t kBlockBytes = size_t{1} << 20;
+// Texts that are embedded together: a few batches' worth, so that memory is bounded and progress moves.
+constexpr size_t kBlockTexts = 256;
+constexpr size_t kBlockBytes = size_t{1} << 15;
 
 // (rows, dimension) in a .npy file whose number of rows turns out at the end.
 class NpyRows {

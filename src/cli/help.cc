@@ -175,6 +175,7 @@ std::string as_markdown(const Page& page) {
 }
 
 std::string as_roff(const Page& page) {
+  const std::string code_end = "\n.RE\n.fi\n";
   const auto escape = [](std::string_view text) {
     std::string out;
     for (char c : text) {
@@ -210,7 +211,11 @@ std::string as_roff(const Page& page) {
         out += ".TP\n\\fB" + escape(block.term) + "\\fR\n" + escape(block.text) + '\n';
         break;
       case Block::kCode:
-        out += ".PP\n.nf\n.RS 4\n" + escape(block.text) + "\n.RE\n.fi\n";
+        if (out.ends_with(code_end))
+          out.resize(out.size() - code_end.size() + 1);
+        else
+          out += ".PP\n.nf\n.RS 4\n";
+        out += escape(block.text) + code_end;
         break;
     }
   }

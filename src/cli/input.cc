@@ -39,7 +39,7 @@ bool has_model(const Settings& settings) {
   return settings.model || (variable && *variable);
 }
 
-std::string model_directory(const Settings& settings) {
+std::string tokenizer_directory(const Settings& settings) {
   if (!has_model(settings))
     throw UsageError("no model was given", "--model DIR, or once for all: export BERTIE_MODEL=DIR");
   const std::string name = settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
@@ -49,6 +49,14 @@ std::string model_directory(const Settings& settings) {
   throw Error(fmt::format("there is no model {}: {}", in_quotes(name),
                           exists ? "it is not a folder" : "no such folder") +
                   (settings.model ? "" : " (from $BERTIE_MODEL)"),
+              "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
+}
+
+std::string model_directory(const Settings& settings) {
+  const std::string name = tokenizer_directory(settings);
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::path(name) / "config.json", error)) return name;
+  throw Error(fmt::format("{} is not a model: it has no config.json", in_quotes(name)),
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }
 

@@ -36,19 +36,22 @@ std::string Table::text(const Style& style, size_t width) const {
 namespace {
 
 struct Shade {
-  float from;
+  int from;  // percent
   std::string_view glyph, colour;
 };
-// From dark blue to bright yellow, in steps that keep small weights apart.
+// From dark violet to bright yellow, in steps that keep small weights apart.
 constexpr Shade kShades[] = {
-    {0.50f, "█", "1;38;5;226"}, {0.25f, "▓", "38;5;214"}, {0.10f, "▒", "38;5;167"},
-    {0.03f, "░", "38;5;97"},    {-1, " ", "38;5;242"},
+    {50, "█", "1;38;5;226"}, {25, "▓", "38;5;214"}, {10, "▒", "38;5;167"},
+    {3, "░", "38;5;97"},     {0, " ", "38;5;242"},
 };
 
+int percent(float weight) { return int(std::lround(std::clamp(weight, 0.0f, 1.0f) * 100)); }
+
+// By the number as it is shown, so that equal numbers look equal.
 const Shade& shade_of(float weight) {
   for (const Shade& shade : kShades)
-    if (weight >= shade.from) return shade;
-  return kShades[std::size(kShades) - 1];  // NaN
+    if (percent(weight) >= shade.from) return shade;
+  return kShades[std::size(kShades) - 1];
 }
 
 std::string repeat(std::string_view glyph, size_t times) {
@@ -67,8 +70,8 @@ std::string heat(float weight, size_t glyphs, const Style& style) {
 std::string heat_legend(const Style& style) {
   std::string out;
   for (size_t i = std::size(kShades) - 1; i-- > 0;)
-    out += fmt::format("{} from {:.0f}%{}", heat(kShades[i].from, 2, style), kShades[i].from * 100,
-                       i > 0 ? "   " : "");
+    out += fmt::format("{} from {}%{}", style.paint(kShades[i].colour, repeat(kShades[i].glyph, 2)),
+                       kShades[i].from, i > 0 ? "   " : "");
   return out;
 }
 
@@ -96,10 +99,10 @@ std::string heat_table(std::span<const std::string> labels, Matrix<const float> 
       for (size_t c = first; c < first + count; ++c) {
         const float weight = weights(r, c);
         const Shade& shade = shade_of(weight);
-        const std::string percent = weight >= 0.005f ? fmt::format("{:.0f}", weight * 100)
-                                    : weight >= 0    ? "·"
-                                                     : "?";
-        out += ' ' + style.paint(shade.colour, repeat(shade.glyph, cell - 4) + pad_left(percent, 3));
+        const std::string shown = std::isnan(weight)     ? "?"
+                                  : percent(weight) == 0 ? "·"
+                                                         : fmt::format("{}", percent(weight));
+        out += ' ' + style.paint(shade.colour, repeat(shade.glyph, cell - 4) + pad_left(shown, 3));
       }
       out += '\n';
     }

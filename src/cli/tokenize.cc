@@ -15,7 +15,7 @@ Tokenizer load_tokenizer(const Settings& settings) {
                      "--vocab vocab.txt --cased");
   if (!settings.vocab) {
     if (!has_model(settings)) throw UsageError("no tokenizer was given", "--vocab vocab.txt, or --model DIR");
-    return Tokenizer::load(model_directory(settings));
+    return Tokenizer::load(tokenizer_directory(settings));
   }
   const std::filesystem::path path = *settings.vocab;
   if (!settings.cased) return Tokenizer::load(path);

@@ -23,6 +23,8 @@ TEST(Trouble, AMissingModelIsNamed) {
   expect_error(run({"embed", "you"}, {.environment = {{"BERTIE_MODEL", "/no/such"}}}), "$BERTIE_MODEL",
                "config.json");
   expect_error(run({"info", "/etc/passwd"}), "not a folder", "config.json");
+  const TemporaryFolder empty;
+  expect_error(run({"embed", "-m", empty.path(), "you"}), "it has no config.json", "model.safetensors");
 }
 
 TEST(Trouble, ABrokenModelIsAnErrorThatNamesTheFile) {
