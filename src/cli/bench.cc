@@ -109,14 +109,16 @@ double encode_operations(const Config& c, const std::vector<int>& lengths) {
 }
 
 int bench_encode(const BenchOptions& o) {
+  const auto all_configs = configs(o);
+  const auto all_shapes = shapes(o);
   if (!o.json) {
     fmt::print("Forward passes in fp32 with random weights; peak is fused multiply-adds alone ({}).\n\n", kernels::instruction_set());
     fmt::print("{:<11}{:<10}{:>8}{:>11}{:>11}{:>11}{:>11}{:>10}{:>11}\n", "model", "batch", "threads", "best ms", "median ms",
                "tokens/s", "GFLOP/s", "peak", "of peak");
   }
-  for (const auto& [model_name, config] : configs(o)) {
+  for (const auto& [model_name, config] : all_configs) {
     const Model model = Model::random(config);
-    for (const auto& [shape_name, lengths] : shapes(o)) {
+    for (const auto& [shape_name, lengths] : all_shapes) {
       std::vector<int32_t> ids, offsets{0};
       Random random(7);
       for (int n : lengths) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -53,7 +54,10 @@ void detail::f16_to_float_portable(const std::byte* in, std::span<float> out) {
 
 void f16_to_float(const std::byte* in, std::span<float> out) {
 #if defined(__x86_64__)
-  static const bool has_f16c = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool has_f16c = [] {
+    unsigned a, b, c = 0, d;  // clang 14 cannot be asked for f16c by name
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  }();
   if (has_f16c) {
     size_t done = f16_to_float_f16c(in, out);
     in += 2 * done, out = out.subspan(done);
