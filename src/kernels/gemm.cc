@@ -1,7 +1,10 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cassert>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm.cc"
@@ -79,37 +82,89 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   }
 }
 
+namespace {
+
+// Who computes what. Rows go in blocks whose slice of x takes about a third of an L2 cache. Each block's
+// panels go to the threads in large chunks, which find their next panel prefetched; the last block's tail
+// goes in single panels of half the rows, so that all threads end together.
+class Schedule {
+ public:
+  static constexpr size_t kMaxBlocks = 256;
+  struct Chunk {
+    size_t block, r0, r1, first, last, then;  // rows [r0, r1), panels [first, last), and the one wanted after
+  };
+
+  Schedule(size_t rows, const Linear& layer, size_t threads) : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
+    const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
+    const size_t block_rows = std::max({size_t{56}, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
+    blocks_ = (rows + block_rows - 1) / block_rows;
+    large_ = threads == 1 ? 1 : std::min(panels_, 2 * threads);
+    tail_start_ = threads == 1 ? panels_ : panels_ * 7 / 8 / threads * threads;
+    tail_large_ = std::min(tail_start_, threads);
+    halves_ = rows / blocks_ >= 56 ? 2 : 1;
+  }
+
+  size_t blocks() const { return blocks_; }
+  size_t block_begin(size_t b) const { return b * rows_ / blocks_; }
+  size_t chunks_of(size_t block) const {
+    return block + 1 < blocks_ ? large_ : tail_large_ + (panels_ - tail_start_) * halves_;
+  }
+  size_t chunks() const { return (blocks_ - 1) * large_ + chunks_of(blocks_ - 1); }
+
+  Chunk operator[](size_t chunk) const {
+    const size_t b = std::min(chunk / large_, blocks_ - 1), c = chunk - b * large_;
+    const size_t r0 = block_begin(b), r1 = block_begin(b + 1);
+    const auto part = [&](size_t of, size_t parts) { return std::pair(c * of / parts, (c + 1) * of / parts); };
+    if (b + 1 < blocks_) {
+      const auto [first, last] = part(panels_, large_);
+      return {b, r0, r1, first, last, threads_ == 1 ? 0 : panels_};
+    }
+    if (c < tail_large_) {
+      const auto [first, last] = part(tail_start_, tail_large_);
+      return {b, r0, r1, first, last, tail_start_ + c / halves_};
+    }
+    const size_t small = c - tail_large_, half = small % halves_, panel = tail_start_ + small / halves_;
+    return {b, r0 + half * (r1 - r0) / halves_, r0 + (half + 1) * (r1 - r0) / halves_, panel, panel + 1, panel + threads_ / halves_};
+  }
+
+ private:
+  size_t rows_, panels_, threads_, blocks_, large_, tail_start_, tail_large_, halves_;
+};
+
+void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y) {
+  HWY_DYNAMIC_DISPATCH(linear_panels)
+  (x.slice_rows(c.r0, c.r1 - c.r0), layer, c.first, c.last, c.then, f, y.slice_rows(c.r0, c.r1 - c.r0));
+}
+
+}  // namespace
+
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team) {
   assert(x.cols() == layer.inputs && y.cols() == layer.outputs && x.rows() == y.rows());
   if (x.rows() == 0) return;
-  // Rows in blocks whose slice of x takes about a third of an L2 cache. Each block's panels go to the
-  // threads in large chunks, which find their next panel prefetched; the last block's tail goes in single
-  // panels of half the rows, so that all threads end together.
-  const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
-  const size_t block = std::max<size_t>(56, (size_t{640} << 10) / slice_bytes);
-  const size_t blocks = (x.rows() + block - 1) / block;
-  const size_t panels = panels_for(layer.outputs), threads = size_t(team.threads());
-  const size_t large = threads == 1 ? 1 : std::min(panels, 2 * threads);
-  const size_t tail_start = threads == 1 ? panels : panels * 7 / 8 / threads * threads;
-  const size_t tail_large = tail_start == 0 ? 0 : std::min(tail_start, threads), halves = x.rows() / blocks >= 56 ? 2 : 1;
-  const size_t before_tail = (blocks - 1) * large;
-  const auto run = HWY_DYNAMIC_DISPATCH(linear_panels);
-  team.parallel_for(before_tail + tail_large + (panels - tail_start) * halves, [&](size_t chunk) {
-    const size_t b = chunk < before_tail ? chunk / large : blocks - 1;
-    size_t r0 = b * x.rows() / blocks, r1 = (b + 1) * x.rows() / blocks, first, last, then = panels;
-    if (chunk < before_tail) {
-      const size_t c = chunk % large;
-      first = c * panels / large, last = (c + 1) * panels / large;
-      if (threads == 1) then = 0;
-    } else if (const size_t c = chunk - before_tail; c < tail_large) {
-      first = c * tail_start / tail_large, last = (c + 1) * tail_start / tail_large;
-      then = tail_start + c / halves;
-    } else {
-      const size_t small = c - tail_large, half = small % halves, rows = r1 - r0;
-      first = tail_start + small / halves, last = first + 1, then = first + threads / halves;
-      r1 = r0 + (half + 1) * rows / halves, r0 += half * rows / halves;
-    }
-    run(x.slice_rows(r0, r1 - r0), layer, first, last, then, f, y.slice_rows(r0, r1 - r0));
+  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
+  team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], x, layer, f, y); });
+}
+
+void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer, Matrix<const float> residual,
+                                        const LayerNorm& norm, Matrix<float> y, Team& team) {
+  assert(y.data() != x.data() && y.data() != residual.data());
+  if (x.rows() == 0) return;
+  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
+  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
+    linear_forward(x, layer, Activation::none, y, team);
+    residual_layer_norm_forward(y, residual, norm, y, team);
+    return;
+  }
+  // Whoever finishes a block's last chunk normalises its rows.
+  std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
+  for (size_t b = 0; b < schedule.blocks(); ++b) left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
+  team.parallel_for(schedule.chunks(), [&](size_t chunk) {
+    const Schedule::Chunk c = schedule[chunk];
+    compute(c, x, layer, Activation::none, y);
+    if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
+    Team alone;
+    residual_layer_norm_forward(y.slice_rows(r0, rows), residual.slice_rows(r0, rows), norm, y.slice_rows(r0, rows), alone);
   });
 }
 

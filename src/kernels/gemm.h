@@ -12,6 +12,7 @@
 #include "bertie/view.h"
 #include "core/parallel.h"
 #include "kernels/activation.h"
+#include "kernels/layer_norm.h"
 
 namespace bertie::kernels {
 
@@ -36,5 +37,10 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
 
 // Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team);
+
+// y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
+// while they are still in the cache. y is neither x nor residual.
+void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer, Matrix<const float> residual,
+                                        const LayerNorm& norm, Matrix<float> y, Team& team);
 
 }  // namespace bertie::kernels

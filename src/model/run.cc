@@ -119,9 +119,8 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
                         Checked(kept_layers) * Arena::bytes_for<float>(weights_size) +
                         Checked(2) * Arena::bytes_for<float>(batch.size() * c.hidden) + Checked(workspace_bytes);
   s.arena.reset(bytes.value());
-  Matrix<float> x = s.arena.take<float>(tokens, c.hidden);
+  Matrix<float> x = s.arena.take<float>(tokens, c.hidden), other = s.arena.take<float>(tokens, c.hidden);
   const Matrix<float> context = s.arena.take<float>(tokens, c.hidden);
-  const Matrix<float> branch = s.arena.take<float>(tokens, c.hidden);
   float* const wide_memory = s.arena.take<float>(tokens * wide);
   std::byte* const workspace = s.arena.take<std::byte>(workspace_bytes);
   const Matrix<float> qkv(wide_memory, tokens, 3 * c.hidden), inner(wide_memory, tokens, c.intermediate);
@@ -148,13 +147,11 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
     } else {
       dot_product::tiled(attention, context, workspace, team);
     }
-    kernels::linear_forward(context, layer.attention_out, kernels::Activation::none, branch, team);
-    const Matrix<float> next = capture.hidden_states ? s.arena.take<float>(tokens, c.hidden) : x;
-    kernels::residual_layer_norm_forward(branch, x, layer.attention_norm, next, team);
-    kernels::linear_forward(next, layer.up, w.activation, inner, team);
-    kernels::linear_forward(inner, layer.down, kernels::Activation::none, branch, team);
-    kernels::residual_layer_norm_forward(branch, next, layer.output_norm, next, team);
-    x = next;
+    kernels::linear_residual_layer_norm_forward(context, layer.attention_out, x, layer.attention_norm, other, team);
+    kernels::linear_forward(other, layer.up, w.activation, inner, team);
+    // A state that was handed out stays; otherwise x is free to take the next.
+    if (capture.hidden_states) x = s.arena.take<float>(tokens, c.hidden);
+    kernels::linear_residual_layer_norm_forward(inner, layer.down, other, layer.output_norm, x, team);
     if (capture.hidden_states) out.hidden_states.push_back(x);
   }
   out.last_hidden = x;
