@@ -5,10 +5,11 @@ FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
-.PHONY: all demo test test-slow bench fuzz packages build install clean format
+.PHONY: all demo test test-slow bench fuzz packages configure build install clean format
 all: build
 
-demo: build
+demo: configure
+	@cmake --build build -j $(JOBS) --target bertie_program
 	@build/bertie demo
 
 test: build
@@ -36,9 +37,11 @@ fuzz:
 packages:
 	@tools/install_packages.sh $(PACKAGES)
 
-build: packages
-	@cmake --preset release -DBERTIE_WERROR=$(WERROR) > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
-	@rm -f build-configure.log
+configure: packages
+	@mkdir -p build
+	@cmake --preset release -DBERTIE_WERROR=$(WERROR) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+
+build: configure
 	@cmake --build build -j $(JOBS)
 
 install: build
