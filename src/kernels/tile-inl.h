@@ -59,8 +59,6 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
         sum[i][1] = hn::LoadU(d, out + kLanes);
       } else {
         sum[i][0] = sum[i][1] = hn::Zero(d);
-        __builtin_prefetch(out, 1);  // so that the stores at the end do not wait
-        if constexpr (kLanes == 16) __builtin_prefetch(out + kLanes, 1);
       }
     }
     const float* HWY_RESTRICT a = t.a;
@@ -82,7 +80,14 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
     const float* next = t.prefetch;
     const size_t lines = col == 0 ? t.prefetch_lines : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
     const float* const next_end = next + lines * 16;
+    // The lines that will be written are fetched one by one on the way: all at once would keep the loads waiting.
+    constexpr size_t kLines = kStep > 16 ? kStep / 16 : 1;
+    size_t line = t.accumulate ? R * kLines : 0;
     for (; k + 4 <= t.k_count; k += 4) {
+      if (line < R * kLines) {
+        __builtin_prefetch(t.out + line / kLines * t.out_stride + col + line % kLines * 16, 1);
+        ++line;
+      }
       if (next < next_end) {
         for (size_t i = 0; i < per_step; ++i) __builtin_prefetch(next + 16 * i, 0, 2);
         next += 16 * per_step;
