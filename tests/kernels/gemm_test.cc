@@ -193,6 +193,55 @@ TEST(Linear, CarriesNaNAndInfToTheRowsAndColumnsTheyBelongTo) {
   });
 }
 
+// Linear, then residual + LayerNorm: what the fused call must equal to the bit.
+std::vector<float> in_two_steps(const Layer& layer, Matrix<const float> x, Matrix<const float> residual,
+                                const LayerNorm& norm) {
+  Team team;
+  std::vector<float> y(x.rows() * layer.linear.outputs);
+  const Matrix<float> view(y.data(), x.rows(), layer.linear.outputs);
+  linear_forward(x, layer.linear, none, view, team);
+  residual_layer_norm_forward(view, residual, norm, view, team);
+  return y;
+}
+
+TEST(LinearResidualLayerNorm, IsBitwiseTheTwoStepsWithAnyNumberOfThreads) {
+  Team one, two(2), three(3);
+  test::on_every_target([&] {
+    // A block of rows is 160 here: less than one, around one, and more of them than threads.
+    for (Shape s : {Shape{0, 40, 1024}, Shape{1, 40, 1024}, Shape{159, 33, 1024}, Shape{161, 70, 1100},
+                    Shape{320, 64, 1024}, Shape{700, 33, 1024}, Shape{30, 40, 20}}) {
+      const Layer layer(s.n, s.k, 5);
+      const auto x = test::random_floats(s.m * s.k, 6), residual = test::random_floats(s.m * s.n, 7);
+      auto gamma = test::random_floats(s.n, 8), beta = test::random_floats(s.n, 9);
+      const LayerNorm norm{.gamma = gamma.data(), .beta = beta.data()};
+      const Matrix<const float> xs(x.data(), s.m, s.k), residuals(residual.data(), s.m, s.n);
+      const auto expected = in_two_steps(layer, xs, residuals, norm);
+      for (Team* team : {&one, &two, &three}) {
+        test::Guarded y(s.m * s.n);
+        linear_residual_layer_norm_forward(xs, layer.linear, residuals, norm, {y.data(), s.m, s.n}, *team);
+        EXPECT_TRUE(y.intact());
+        ASSERT_TRUE(test::same_bits(y.span(), expected)) << s.m << " rows, " << team->threads() << " threads";
+      }
+    }
+  });
+}
+
+TEST(LinearResidualLayerNorm, TakesMoreRowsThanItCountsBlocks) {
+  // 50,000 rows, all of them the same one: a stride of 0 saves the memory.
+  const size_t rows = 50'000, n = 8, k = 1024;
+  const Layer layer(n, k, 5);
+  const auto x = test::random_floats(k, 6), residual = test::random_floats(n, 7);
+  std::vector<float> gamma(n, 1.0f), beta(n, 0.0f);
+  const LayerNorm norm{.gamma = gamma.data(), .beta = beta.data()};
+  const auto expected = in_two_steps(layer, {x.data(), 1, k}, {residual.data(), 1, n}, norm);
+  test::Guarded y(rows * n);
+  Team team(2);
+  linear_residual_layer_norm_forward({x.data(), rows, k, 0}, layer.linear, {residual.data(), rows, n, 0},
+                                     norm, {y.data(), rows, n}, team);
+  EXPECT_TRUE(y.intact());
+  for (size_t r = 0; r < rows; ++r) ASSERT_TRUE(test::same_bits(y.span().subspan(r * n, n), expected)) << r;
+}
+
 TEST(PackRows, PutsEachWeightWhereTheHeaderSays) {
   const size_t n = 70, k = 5;
   const Layer layer(n, k, 3);
