@@ -44,12 +44,14 @@ BENCHMARK(peak);
 void linear(benchmark::State& state) {
   const auto rows = size_t(state.range(0)), outputs = size_t(state.range(1)), inputs = size_t(state.range(2));
   const auto f = state.range(3) ? kernels::Activation::gelu : kernels::Activation::none;
-  const size_t floats = kernels::packed_floats(outputs, inputs), copies = std::max<size_t>(1, (16 << 20) / floats);
+  const size_t floats = kernels::packed_floats(outputs, inputs),
+               copies = std::max<size_t>(1, (16 << 20) / floats);
   Numbers x(rows * inputs), w(floats * copies), b(outputs + kernels::kPanel), y(rows * outputs);
   Team team;
   size_t copy = 0;
   for (auto _ : state)
-    kernels::linear_forward({x.data, rows, inputs}, {w.data + floats * (copy++ % copies), b.data, inputs, outputs}, f,
+    kernels::linear_forward({x.data, rows, inputs},
+                            {w.data + floats * (copy++ % copies), b.data, inputs, outputs}, f,
                             {y.data, rows, outputs}, team);
   rate(state, 2.0 * double(rows * outputs * inputs));
 }
@@ -68,16 +70,18 @@ void linear_onednn(benchmark::State& state) {
     gelu.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0, 0);
     attributes.set_post_ops(gelu);
   }
-  const memory::desc x_desc({rows, inputs}, Type::f32, Tag::ab), w_desc({outputs, inputs}, Type::f32, Tag::any),
-      b_desc({outputs}, Type::f32, Tag::a), y_desc({rows, outputs}, Type::f32, Tag::ab);
-  const inner_product_forward::primitive_desc description({prop_kind::forward_inference, x_desc, w_desc, b_desc, y_desc},
-                                                          attributes, cpu);
+  const memory::desc x_desc({rows, inputs}, Type::f32, Tag::ab),
+      w_desc({outputs, inputs}, Type::f32, Tag::any), b_desc({outputs}, Type::f32, Tag::a),
+      y_desc({rows, outputs}, Type::f32, Tag::ab);
+  const inner_product_forward::primitive_desc description(
+      {prop_kind::forward_inference, x_desc, w_desc, b_desc, y_desc}, attributes, cpu);
   const inner_product_forward primitive(description);
   const size_t floats = description.weights_desc().get_size() / sizeof(float);
   const size_t copies = std::max<size_t>(1, (16 << 20) / floats);
   Numbers x(size_t(rows * inputs)), w(floats * copies), b{size_t(outputs)}, y{size_t(rows * outputs)};
   std::vector<memory> weights;
-  for (size_t i = 0; i < copies; ++i) weights.emplace_back(description.weights_desc(), cpu, w.data + i * floats);
+  for (size_t i = 0; i < copies; ++i)
+    weights.emplace_back(description.weights_desc(), cpu, w.data + i * floats);
   const memory x_memory(x_desc, cpu, x.data), b_memory(b_desc, cpu, b.data), y_memory(y_desc, cpu, y.data);
   size_t copy = 0;
   for (auto _ : state) {
@@ -93,7 +97,14 @@ void linear_onednn(benchmark::State& state) {
 
 void linear_shapes(benchmark::internal::Benchmark* b) {
   for (int64_t rows : {16, 128, 805})
-    for (auto [outputs, inputs, gelu] : {std::tuple<int64_t, int64_t, int64_t>{2304, 768, 0}, {768, 768, 0}, {3072, 768, 1}, {768, 3072, 0}, {1152, 384, 0}, {384, 384, 0}, {1536, 384, 1}, {384, 1536, 0}})
+    for (auto [outputs, inputs, gelu] : {std::tuple<int64_t, int64_t, int64_t>{2304, 768, 0},
+                                         {768, 768, 0},
+                                         {3072, 768, 1},
+                                         {768, 3072, 0},
+                                         {1152, 384, 0},
+                                         {384, 384, 0},
+                                         {1536, 384, 1},
+                                         {384, 1536, 0}})
       b->Args({rows, outputs, inputs, gelu});
   b->ArgNames({"rows", "outputs", "inputs", "gelu"})->MinTime(0.3);
 }
@@ -107,8 +118,8 @@ void layer_norm(benchmark::State& state) {
   Numbers x(rows * cols), r(rows * cols), gamma(cols), beta(cols), y(rows * cols);
   Team team;
   for (auto _ : state)
-    kernels::residual_layer_norm_forward({x.data, rows, cols}, {r.data, rows, cols}, {gamma.data, beta.data, 1e-12f},
-                                         {y.data, rows, cols}, team);
+    kernels::residual_layer_norm_forward({x.data, rows, cols}, {r.data, rows, cols},
+                                         {gamma.data, beta.data, 1e-12f}, {y.data, rows, cols}, team);
   state.SetItemsProcessed(state.iterations() * int64_t(rows * cols));
 }
 BENCHMARK(layer_norm)->Arg(384)->Arg(768);
@@ -144,12 +155,16 @@ void attention(benchmark::State& state) {
   Block workspace(dot_product::workspace_bytes(batch, exact, 1));
   Team team;
   for (auto _ : state) {
-    if (exact) dot_product::exact(batch, {out.data, n, c}, {weights.data, heads * n * n}, workspace.data(), team);
-    else dot_product::tiled(batch, {out.data, n, c}, workspace.data(), team);
+    if (exact)
+      dot_product::exact(batch, {out.data, n, c}, {weights.data, heads * n * n}, workspace.data(), team);
+    else
+      dot_product::tiled(batch, {out.data, n, c}, workspace.data(), team);
   }
   rate(state, 4.0 * double(n * n * c));
 }
-BENCHMARK(attention)->ArgNames({"tokens", "heads", "size", "weights"})->ArgsProduct({{25, 128, 512, 2048}, {12}, {32, 64}, {0, 1}});
+BENCHMARK(attention)
+    ->ArgNames({"tokens", "heads", "size", "weights"})
+    ->ArgsProduct({{25, 128, 512, 2048}, {12}, {32, 64}, {0, 1}});
 
 }  // namespace
 }  // namespace bertie

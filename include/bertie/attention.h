@@ -6,7 +6,6 @@
 // Head h takes columns h·D.. of q and k and columns h·Dv.. of v. n and m may differ (cross-attention) and
 // be 0: a query with nothing to look at gives zeros.
 #include <cstddef>
-#include <vector>
 
 #include "bertie/export.h"
 #include "bertie/view.h"
@@ -20,11 +19,11 @@ struct AttentionOptions {
 };
 
 // Online softmax over blocks of keys: memory grows with n + m, not with n·m.
-BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
-                          const AttentionOptions& options = {});
+BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
+                          Matrix<float> out, const AttentionOptions& options = {});
 
 // The same, and the weights: row h·n + i says how much query i of head h looks at each key.
-BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
-                          Matrix<float> weights, const AttentionOptions& options = {});
+BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
+                          Matrix<float> out, Matrix<float> weights, const AttentionOptions& options = {});
 
 }  // namespace bertie

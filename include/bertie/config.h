@@ -9,13 +9,13 @@
 namespace bertie {
 
 struct BERTIE_API Config {
-  size_t layers = 12;           // num_hidden_layers
-  size_t hidden = 768;          // hidden_size
-  size_t heads = 12;            // num_attention_heads
-  size_t intermediate = 3072;   // intermediate_size
-  size_t vocabulary = 30522;    // vocab_size
-  size_t positions = 512;       // max_position_embeddings
-  size_t types = 2;             // type_vocab_size
+  size_t layers = 12;          // num_hidden_layers
+  size_t hidden = 768;         // hidden_size
+  size_t heads = 12;           // num_attention_heads
+  size_t intermediate = 3072;  // intermediate_size
+  size_t vocabulary = 30522;   // vocab_size
+  size_t positions = 512;      // max_position_embeddings
+  size_t types = 2;            // type_vocab_size
   double layer_norm_eps = 1e-12;
   std::string activation = "gelu";  // hidden_act
 

@@ -46,6 +46,7 @@ class BERTIE_API Encoder {
   static Encoder load(const std::filesystem::path& directory, int threads = 0);
   Encoder(const Encoder& other);
   Encoder(Encoder&&) noexcept;
+  Encoder& operator=(Encoder other) noexcept;
   ~Encoder();
 
   // The text's vector of dimension() numbers. A text longer than max_length() tokens is cut there, as
@@ -59,7 +60,7 @@ class BERTIE_API Encoder {
   Attention attend(std::string_view a, std::string_view b);
 
   size_t dimension() const;
-  size_t max_length() const;          // tokens, [CLS] and [SEP] included
+  size_t max_length() const;           // tokens, [CLS] and [SEP] included
   void set_max_length(size_t tokens);  // Error if the model has fewer positions
   const Pooling& pooling() const;
   const Tokenizer& tokenizer() const;

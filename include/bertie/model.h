@@ -7,6 +7,7 @@
 //
 // A Model is constant: any number of threads may share one. A Run belongs to one thread at a time; it keeps
 // the memory of the largest batch it has seen, and a batch that fits allocates nothing.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -23,7 +24,8 @@ struct Weights;
 
 class BERTIE_API Model {
  public:
-  // A directory with config.json and model.safetensors (or its shards). Throws Error.
+  // A directory with config.json and model.safetensors (or its shards). Throws Error. The word embeddings
+  // stay in the mapped file: do not overwrite it in place while the Model lives (replacing it is fine).
   static Model load(const std::filesystem::path& directory);
   // A model of this shape with random weights, the same for the same seed. For benchmarks and tests.
   static Model random(const Config& config, uint64_t seed = 1);
@@ -54,7 +56,9 @@ struct Capture {
   bool all_attention = false;
   std::vector<size_t> attention = {};  // these layers' weights, 0-based
 
-  bool wants_attention(size_t layer) const;
+  bool wants_attention(size_t layer) const {
+    return all_attention || std::find(attention.begin(), attention.end(), layer) != attention.end();
+  }
 };
 
 // Views into the Run's memory, valid until its next forward.
@@ -71,13 +75,15 @@ class BERTIE_API Output {
   friend class Run;
   size_t heads_ = 0;
   std::span<const int32_t> offsets_;
-  std::vector<const float*> attention_;  // per layer: sequence after sequence, each (H, n, n); null if not kept
+  std::vector<const float*>
+      attention_;  // per layer: sequence after sequence, each (H, n, n); null if not kept
 };
 
 class BERTIE_API Run {
  public:
   explicit Run(const Model& model, int threads = 0);  // 0: one for every core
   Run(Run&&) noexcept;
+  Run& operator=(Run&&) noexcept;
   ~Run();
 
   // Throws Error if the batch does not fit the model.

@@ -14,11 +14,7 @@ class Matrix {
   Matrix(T* data, size_t rows, size_t cols) : Matrix(data, rows, cols, cols) {}
   Matrix(T* data, size_t rows, size_t cols, size_t stride)
       : data_(data), rows_(rows), cols_(cols), stride_(stride) {}
-  operator Matrix<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data_, rows_, cols_, stride_};
-  }
+  operator Matrix<const T>() const requires(!std::is_const_v<T>) { return {data_, rows_, cols_, stride_}; }
 
   T* data() const { return data_; }
   size_t rows() const { return rows_; }

@@ -81,7 +81,8 @@ void pack(const Group& g, const Scratch& s) {
   const size_t d = g.q.cols(), m = g.k.rows(), dv = g.v.cols();
   for (size_t i = 0; i < g.q.rows(); ++i)
     for (size_t c = 0; c < d; ++c) s.q[i * d + c] = g.q(i, c) * g.scale;
-  for (size_t j = 0; j < m; j += kPanel) transpose_panel(g.k.slice_rows(j, std::min(kPanel, m - j)), s.k + j * d);
+  for (size_t j = 0; j < m; j += kPanel)
+    transpose_panel(g.k.slice_rows(j, std::min(kPanel, m - j)), s.k + j * d);
   for (size_t c0 = 0; c0 < dv; c0 += kPanel) {
     float* panel = s.v + c0 * m;
     const size_t width = std::min(kPanel, dv - c0);

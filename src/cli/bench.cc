@@ -23,7 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // The machine may be shared, and then what a core can do changes from moment to moment. So the peak is
 // measured right before and after each group of calls: `share` is the median of a group's rate over the peak
@@ -75,7 +77,8 @@ struct NamedConfig {
 std::vector<NamedConfig> configs(const BenchOptions& o) {
   Config minilm;
   minilm.layers = 6, minilm.hidden = 384, minilm.intermediate = 1536;
-  const std::vector<NamedConfig> known{{"bert-base", Config::base()}, {"minilm", minilm}, {"bert-large", Config::large()}};
+  const std::vector<NamedConfig> known{
+      {"bert-base", Config::base()}, {"minilm", minilm}, {"bert-large", Config::large()}};
   if (o.model.empty()) return {known[0], known[1]};
   for (const NamedConfig& c : known)
     if (c.name == o.model) return {c};
@@ -92,7 +95,8 @@ NamedShape shape_named(const std::string& name) {
   const size_t x = name.find('x');
   int batch = 0, length = 0;
   if (x == name.npos || !parse_number(std::string_view(name).substr(0, x), batch) ||
-      !parse_number(std::string_view(name).substr(x + 1), length) || batch < 1 || length < 1 || batch > 4096 || length > 512)
+      !parse_number(std::string_view(name).substr(x + 1), length) || batch < 1 || length < 1 ||
+      batch > 4096 || length > 512)
     throw Error(fmt::format("{} is not a shape", name), "use BATCHxLENGTH, such as 8x128, or sst2x32");
   return {name, std::vector<int>(size_t(batch), length)};
 }
@@ -106,7 +110,8 @@ std::vector<NamedShape> shapes(const BenchOptions& o) {
 double encode_operations(const Config& c, const std::vector<int>& lengths) {
   double operations = 0;
   for (int n : lengths) {
-    const double per_token = 2.0 * double(4 * c.hidden * c.hidden + 2 * c.hidden * c.intermediate) + 4.0 * n * double(c.hidden);
+    const double per_token =
+        2.0 * double(4 * c.hidden * c.hidden + 2 * c.hidden * c.intermediate) + 4.0 * n * double(c.hidden);
     operations += n * per_token * double(c.layers);
   }
   return operations;
@@ -117,11 +122,12 @@ int bench_encode(const BenchOptions& o) {
   const auto all_shapes = shapes(o);
   if (!o.json) {
     fmt::print(
-        "Forward passes in fp32 with random weights ({}). Peak is fused multiply-adds alone: the best pass is\n"
+        "Forward passes in fp32 with random weights ({}). Peak is fused multiply-adds alone: the best pass "
+        "is\n"
         "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
         kernels::instruction_set());
-    fmt::print("{:<11}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads", "best ms", "median ms",
-               "tokens/s", "GFLOP/s", "peak", "of peak", "median");
+    fmt::print("{:<11}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
+               "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
   }
   for (const auto& [model_name, config] : all_configs) {
     const Model model = Model::random(config);
@@ -151,9 +157,10 @@ int bench_encode(const BenchOptions& o) {
                                             {"tokens_per_second", tokens / m.best}}
                                  .dump());
         } else {
-          fmt::print("{:<11}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n", model_name, shape_name,
-                     threads, m.best * 1e3, m.median * 1e3, tokens / m.best, operations / m.best / 1e9, m.best_peak / 1e9,
-                     100 * operations / m.best / m.best_peak, 100 * m.share);
+          fmt::print("{:<11}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
+                     model_name, shape_name, threads, m.best * 1e3, m.median * 1e3, tokens / m.best,
+                     operations / m.best / 1e9, m.best_peak / 1e9, 100 * operations / m.best / m.best_peak,
+                     100 * m.share);
         }
         std::fflush(stdout);
       }
@@ -165,7 +172,8 @@ int bench_encode(const BenchOptions& o) {
 // From nothing to the first sentence vector, as a short program meets it: files are in the page cache after
 // the first time.
 int bench_load(const BenchOptions& o) {
-  if (o.path.empty()) throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
+  if (o.path.empty())
+    throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
   std::vector<double> times;
   const auto begin = Clock::now();
   do {
@@ -177,21 +185,26 @@ int bench_load(const BenchOptions& o) {
   std::sort(times.begin(), times.end());
   const double best = times.front() * 1e3, median = times[times.size() / 2] * 1e3;
   if (o.json)
-    fmt::print("{}\n", nlohmann::json{{"milliseconds", best}, {"median_milliseconds", median}, {"runs", times.size()}}.dump());
+    fmt::print("{}\n",
+               nlohmann::json{{"milliseconds", best}, {"median_milliseconds", median}, {"runs", times.size()}}
+                   .dump());
   else
-    fmt::print("load to first embedding: best {:.1f} ms, median {:.1f} ms of {} runs\n", best, median, times.size());
+    fmt::print("load to first embedding: best {:.1f} ms, median {:.1f} ms of {} runs\n", best, median,
+               times.size());
   return 0;
 }
 
 int bench_tokenize(const BenchOptions& o) {
   if (o.path.empty() || o.model.empty())
-    throw Error("bench tokenize needs a tokenizer and a text file", "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
+    throw Error("bench tokenize needs a tokenizer and a text file",
+                "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
   const Tokenizer tokenizer = Tokenizer::load(o.model);
   std::ifstream in(o.path);
   if (!in) throw Error(fmt::format("cannot read {}", o.path.string()));
   std::vector<std::string> lines;
   size_t bytes = 0;
-  for (std::string line; bytes < (size_t{64} << 20) && std::getline(in, line);) bytes += line.size() + 1, lines.push_back(line);
+  for (std::string line; bytes < (size_t{64} << 20) && std::getline(in, line);)
+    bytes += line.size() + 1, lines.push_back(line);
   if (lines.empty()) throw Error(fmt::format("{} has no lines", o.path.string()));
   Encoding encoding;
   std::vector<double> times;
@@ -200,7 +213,8 @@ int bench_tokenize(const BenchOptions& o) {
   do {
     tokens = 0;
     const auto start = Clock::now();
-    for (const std::string& line : lines) tokenizer.encode_into(line, {}, encoding), tokens += encoding.size();
+    for (const std::string& line : lines)
+      tokenizer.encode_into(line, {}, encoding), tokens += encoding.size();
     times.push_back(seconds_since(start));
   } while (times.size() < 3 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
   const double best = *std::min_element(times.begin(), times.end());
@@ -221,15 +235,19 @@ int bench_gemm(const BenchOptions& o) {
   struct Shape {
     size_t rows, outputs, inputs;
   };
-  constexpr Shape kShapes[] = {{128, 2304, 768},  {128, 768, 768},  {128, 3072, 768},  {128, 768, 3072},  {1024, 3072, 768},
-                               {1024, 768, 3072}, {16, 3072, 768},  {1, 3072, 768},    {128, 1152, 384}, {128, 384, 384},
-                               {128, 1536, 384},  {128, 384, 1536}, {1024, 1536, 384}, {1024, 384, 1536}};
+  constexpr Shape kShapes[] = {{128, 2304, 768},  {128, 768, 768},   {128, 3072, 768}, {128, 768, 3072},
+                               {1024, 3072, 768}, {1024, 768, 3072}, {16, 3072, 768},  {1, 3072, 768},
+                               {128, 1152, 384},  {128, 384, 384},   {128, 1536, 384}, {128, 384, 1536},
+                               {1024, 1536, 384}, {1024, 384, 1536}};
   if (!o.json)
-    fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11}{:>10}{:>10}\n", "rows", "outputs", "inputs", "threads", "GFLOP/s", "peak", "of peak");
+    fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11}{:>10}{:>10}\n", "rows", "outputs", "inputs", "threads", "GFLOP/s",
+               "peak", "of peak");
   for (const Shape& s : kShapes)
     for (int threads : thread_counts(o)) {
-      const size_t floats = kernels::packed_floats(s.outputs, s.inputs), copies = std::max<size_t>(1, (size_t{48} << 20) / (floats * 4));
-      Block weights(copies * floats * 4), bias(s.outputs * 4 + 4096), x(s.rows * s.inputs * 4), y(s.rows * s.outputs * 4);
+      const size_t floats = kernels::packed_floats(s.outputs, s.inputs),
+                   copies = std::max<size_t>(1, (size_t{48} << 20) / (floats * 4));
+      Block weights(copies * floats * 4), bias(s.outputs * 4 + 4096), x(s.rows * s.inputs * 4),
+          y(s.rows * s.outputs * 4);
       Random random(3);
       for (size_t i = 0; i < copies * floats; ++i) weights.as<float>()[i] = float(i % 17) * 0.01f - 0.08f;
       for (size_t i = 0; i < s.rows * s.inputs; ++i) x.as<float>()[i] = random.uniform();
@@ -237,18 +255,24 @@ int bench_gemm(const BenchOptions& o) {
       size_t copy = 0;
       const double operations = 2.0 * double(s.rows * s.outputs * s.inputs);
       const Measured m = measure(o.seconds > 0 ? o.seconds : 1.0, operations, threads, [&] {
-        kernels::linear_forward({x.as<float>(), s.rows, s.inputs},
-                                {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
-                                kernels::Activation::none, {y.as<float>(), s.rows, s.outputs}, team);
+        kernels::linear_forward(
+            {x.as<float>(), s.rows, s.inputs},
+            {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
+            kernels::Activation::none, {y.as<float>(), s.rows, s.outputs}, team);
       });
       const double rate = operations / m.median;
       if (o.json)
-        fmt::print("{}\n", nlohmann::json{{"rows", s.rows}, {"outputs", s.outputs}, {"inputs", s.inputs}, {"threads", threads},
-                                          {"gflops", rate / 1e9}, {"peak_gflops", m.best_peak / 1e9}, {"fraction", m.share}}
+        fmt::print("{}\n", nlohmann::json{{"rows", s.rows},
+                                          {"outputs", s.outputs},
+                                          {"inputs", s.inputs},
+                                          {"threads", threads},
+                                          {"gflops", rate / 1e9},
+                                          {"peak_gflops", m.best_peak / 1e9},
+                                          {"fraction", m.share}}
                                .dump());
       else
-        fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11.1f}{:>10.1f}{:>9.1f}%\n", s.rows, s.outputs, s.inputs, threads, rate / 1e9,
-                   m.best_peak / 1e9, 100 * m.share);
+        fmt::print("{:>6}{:>8}{:>8}{:>9}{:>11.1f}{:>10.1f}{:>9.1f}%\n", s.rows, s.outputs, s.inputs, threads,
+                   rate / 1e9, m.best_peak / 1e9, 100 * m.share);
       std::fflush(stdout);
     }
   return 0;

@@ -65,15 +65,18 @@ int info_command(const Settings& settings) {
     named.model = settings.words[0];
   }
   const fs::path directory = model_directory(named);
-  const Model model = Model::load(directory);
+  const fs::path folder = transformer_folder(directory);
+  const Model model = Model::load(folder);
   const Config& config = model.config();
-  const bool has_tokenizer = fs::exists(directory / "tokenizer.json") || fs::exists(directory / "vocab.txt");
+  std::error_code error;
+  const bool has_tokenizer =
+      fs::exists(folder / "tokenizer.json", error) || fs::exists(folder / "vocab.txt", error);
   std::optional<Tokenizer> tokenizer;
-  if (has_tokenizer) tokenizer = Tokenizer::load(directory);
+  if (has_tokenizer) tokenizer = Tokenizer::load(folder);
   const Modules modules = load_modules(directory, config.hidden);
-  const size_t max_length = std::min({config.positions, tokenizer ? tokenizer->model_max_length() : kNoLimit,
-                                      modules.max_length.value_or(kNoLimit)});
-  const std::string config_name = (directory / "config.json").string();
+  const size_t longest =
+      max_length(modules, config.positions, tokenizer ? tokenizer->model_max_length() : kNoLimit);
+  const std::string config_name = (folder / "config.json").string();
   const nlohmann::json config_json = io::parse_json(io::MappedFile(config_name).text(), config_name);
   const std::string family = io::get_string(config_json, "model_type", config_name, "bert");
   std::map<std::string_view, size_t> stored;  // numbers of each type
@@ -101,7 +104,7 @@ int info_command(const Settings& settings) {
         {"dimension", modules.output_size(config.hidden)},
         {"pooling", pooling_text(modules.pooling)},
         {"normalize", modules.pooling.normalize},
-        {"max_length", max_length},
+        {"max_length", longest},
         {"tokenizer", nullptr},
         {"stored", nlohmann::ordered_json::object()},
         {"files", nlohmann::ordered_json::object()},
@@ -134,10 +137,10 @@ int info_command(const Settings& settings) {
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
                              : "none: neither tokenizer.json nor vocab.txt is there");
-  row("max length", fmt::format("{} tokens{}", max_length,
-                                max_length < config.positions
-                                    ? fmt::format(" (there are positions for {})", config.positions)
-                                    : ""));
+  row("max length",
+      fmt::format(
+          "{} tokens{}", longest,
+          longest < config.positions ? fmt::format(" (there are positions for {})", config.positions) : ""));
   row("vector",
       fmt::format("{} numbers: {}{}{}", modules.output_size(config.hidden), pooling_text(modules.pooling),
                   modules.dense.empty() ? "" : ", dense", modules.pooling.normalize ? ", normalized" : ""));

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "cli/terminal.h"
 
@@ -55,7 +56,8 @@ std::string tokenizer_directory(const Settings& settings) {
 std::string model_directory(const Settings& settings) {
   const std::string name = tokenizer_directory(settings);
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::path(name) / "config.json", error)) return name;
+  for (const char* file : {"config.json", "modules.json"})
+    if (std::filesystem::exists(std::filesystem::path(name) / file, error)) return name;
   throw Error(fmt::format("{} is not a model: it has no config.json", in_quotes(name)),
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }
@@ -75,9 +77,9 @@ Texts::Texts(const Settings& settings) : words_(settings.words), files_(settings
   for (const std::string& word : words_) total_ += word.size() + 1;
   for (const std::string& file : files_) {  // all of them now: a wrong name should not wait for its turn
     const int descriptor = open_file(file);
+    open_.push_back(descriptor);
     struct stat status {};
     fstat(descriptor, &status);
-    close(descriptor);
     if (S_ISDIR(status.st_mode)) cannot_read(file, EISDIR);
     known = known && S_ISREG(status.st_mode);
     total_ += size_t(status.st_size);
@@ -86,14 +88,15 @@ Texts::Texts(const Settings& settings) : words_(settings.words), files_(settings
 }
 
 Texts::~Texts() {
-  if (file_ >= 0) close(file_);
+  for (size_t i = next_file_ > 0 ? next_file_ - 1 : 0; i < open_.size(); ++i)
+    if (open_[i] >= 0) close(open_[i]);
 }
 
 bool Texts::open_next() {
-  if (file_ >= 0) close(file_);
+  if (file_ >= 0) close(std::exchange(open_[next_file_ - 1], -1));
   file_ = -1;
   if (next_file_ == files_.size()) return false;
-  file_ = open_file(files_[next_file_++]);
+  file_ = open_[next_file_++];
   return true;
 }
 

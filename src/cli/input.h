@@ -40,8 +40,9 @@ class Texts {
 
   std::vector<std::string> words_, files_;
   size_t next_word_ = 0, next_file_ = 0;
-  int file_ = -1;
-  std::string buffer_;  // what was read; lines are taken from begin_ on
+  std::vector<int> open_;  // each file's descriptor, from the start: a pipe can be opened only once
+  int file_ = -1;          // the one being read
+  std::string buffer_;     // what was read; lines are taken from begin_ on
   size_t begin_ = 0;
   size_t done_ = 0, total_ = 0;
 };

@@ -1,9 +1,9 @@
 #include "core/arena.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cassert>
-#include <fmt/format.h>
 
 #include "bertie/error.h"
 
@@ -16,14 +16,17 @@ Block::Block(size_t bytes) {
   // and no TLB misses while weights stream through the caches.
   size_t rounded = round_up(bytes, bytes >= kHuge ? kHuge : size_t{4096});
   size_t padded = rounded >= kHuge ? rounded + kHuge : rounded;
-  void* raw = padded < bytes ? MAP_FAILED
-                             : mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* raw = padded < bytes
+                  ? MAP_FAILED
+                  : mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED)
-    throw Error(fmt::format("out of memory: could not get {} MiB", bytes >> 20), "use a smaller batch or model");
+    throw Error(fmt::format("out of memory: could not get {} MiB", bytes >> 20),
+                "use a smaller batch or model");
   auto address = reinterpret_cast<uintptr_t>(raw);
   uintptr_t begin = rounded >= kHuge ? round_up(address, kHuge) : address;
   if (begin > address) munmap(raw, begin - address);
-  if (size_t tail = address + padded - (begin + rounded)) munmap(reinterpret_cast<void*>(begin + rounded), tail);
+  if (size_t tail = address + padded - (begin + rounded))
+    munmap(reinterpret_cast<void*>(begin + rounded), tail);
   if (rounded >= kHuge) madvise(reinterpret_cast<void*>(begin), rounded, MADV_HUGEPAGE);
   data_ = reinterpret_cast<std::byte*>(begin);
   bytes_ = rounded;

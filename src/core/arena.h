@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "bertie/view.h"
 
@@ -14,7 +13,9 @@ namespace bertie {
 
 inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
-inline constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+inline constexpr size_t round_up(size_t n, size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 class Block {
  public:
@@ -27,7 +28,9 @@ class Block {
   std::byte* data() const { return data_; }
   size_t size() const { return bytes_; }
   template <class T>
-  T* as() const { return reinterpret_cast<T*>(data_); }
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
 
  private:
   void swap(Block& other) { std::swap(data_, other.data_), std::swap(bytes_, other.bytes_); }
@@ -41,14 +44,20 @@ class Arena {
   // allocates nothing.
   void reset(size_t bytes);
   template <class T>
-  T* take(size_t count) { return reinterpret_cast<T*>(take_bytes(count * sizeof(T))); }
+  T* take(size_t count) {
+    return reinterpret_cast<T*>(take_bytes(count * sizeof(T)));
+  }
   template <class T>
-  Matrix<T> take(size_t rows, size_t cols) { return {take<T>(rows * cols), rows, cols}; }
+  Matrix<T> take(size_t rows, size_t cols) {
+    return {take<T>(rows * cols), rows, cols};
+  }
   size_t capacity() const { return block_.size(); }
 
   // What take<T>(count) uses up: add these to know what reset() needs.
   template <class T>
-  static constexpr size_t bytes_for(size_t count) { return round_up(count * sizeof(T), kAlignment); }
+  static constexpr size_t bytes_for(size_t count) {
+    return round_up(count * sizeof(T), kAlignment);
+  }
 
  private:
   std::byte* take_bytes(size_t bytes);

@@ -3,6 +3,11 @@
 #include <immintrin.h>
 #include <sched.h>
 
+#include <string>
+#include <system_error>
+
+#include "bertie/error.h"
+
 namespace bertie {
 namespace {
 
@@ -16,14 +21,25 @@ uint64_t chunks_of(uint64_t ticket) { return ticket >> kChunkBits & kChunkMask; 
 }  // namespace
 
 Team::Team(int threads) {
-  for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(size_t(t)); });
+  try {
+    for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(size_t(t)); });
+  } catch (const std::system_error& error) {
+    const size_t started = workers_.size();
+    stop();
+    throw Error("could start only " + std::to_string(started + 1) + " of " + std::to_string(threads) +
+                    " threads: " + error.what(),
+                "ask for fewer threads");
+  }
 }
 
-Team::~Team() {
+Team::~Team() { stop(); }
+
+void Team::stop() {
   stop_ = true;
   job_.fetch_add(1);
   job_.notify_all();
   for (auto& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void Team::run(size_t chunks, Call call, const void* body) {

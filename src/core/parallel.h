@@ -21,7 +21,7 @@ namespace bertie {
 
 class Team {
  public:
-  explicit Team(int threads = 1);
+  explicit Team(int threads = 1);  // Error if the system has no more threads to give
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -31,8 +31,10 @@ class Team {
   template <class Body>
   void parallel_for(size_t chunks, const Body& body) {
     const auto call = [&body](size_t chunk, size_t worker) {
-      if constexpr (std::is_invocable_v<Body, size_t, size_t>) body(chunk, worker);
-      else body(chunk);
+      if constexpr (std::is_invocable_v<Body, size_t, size_t>)
+        body(chunk, worker);
+      else
+        body(chunk);
     };
     if (workers_.empty() || chunks <= 1) {
       for (size_t c = 0; c < chunks; ++c) call(c, 0);
@@ -40,7 +42,8 @@ class Team {
     }
     for (size_t first = 0; first < chunks; first += kMaxChunks) {
       const auto shifted = [&](size_t chunk, size_t worker) { call(first + chunk, worker); };
-      run(chunks - first < kMaxChunks ? chunks - first : kMaxChunks,
+      run(
+          chunks - first < kMaxChunks ? chunks - first : kMaxChunks,
           [](const void* f, size_t chunk, size_t worker) {
             (*static_cast<decltype(shifted)*>(f))(chunk, worker);
           },
@@ -57,6 +60,7 @@ class Team {
   void run(size_t chunks, Call call, const void* body);
   bool take_chunks(size_t worker);
   void work(size_t worker);
+  void stop();
 
   // One word says everything a thread needs to take a chunk: job number | chunks | next chunk. Adding one
   // takes a chunk; a chunk number below `chunks` proves that its job still runs and call_, body_ are its.

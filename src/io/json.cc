@@ -98,8 +98,10 @@ const json* value_of(const json& object, std::string_view key, const std::string
 
 [[noreturn]] void wrong(std::string_view key, const std::string& name, const json& value,
                         const std::string& expected) {
-  std::string shown = value.is_structured() ? value.type_name() : value.dump();
-  throw Error(fmt::format("{}: {} is {}, not {}", name, quote(key), quote(shown), expected));
+  const std::string shown = value.is_structured() ? "an " + std::string(value.type_name())
+                            : value.is_string()   ? quote(value.get_ref<const std::string&>())
+                                                  : value.dump();
+  throw Error(fmt::format("{}: {} is {}, not {}", name, quote(key), shown, expected));
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
-void activation_forward(Activation f, std::span<float> x) { activate_rows(f, x.data(), 1, x.size(), x.size()); }
+void activation_forward(Activation f, std::span<float> x) {
+  activate_rows(f, x.data(), 1, x.size(), x.size());
+}
 }  // namespace bertie::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

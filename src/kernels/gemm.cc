@@ -21,8 +21,8 @@ namespace bertie::kernels::HWY_NAMESPACE {
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
 // `then` is the panel that this thread will probably want after that.
-void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then, Activation f,
-                   Matrix<float> y) {
+void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then,
+                   Activation f, Matrix<float> y) {
   const RowTiles tiles(x.rows());
   HWY_ALIGN float edge[kMaxTileRows * kPanel];
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
@@ -32,11 +32,12 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
       const float* b = layer.packed + panel * kPanel * layer.inputs + k0 * kPanel;
       // What comes next: this slice of the next panel, or the next slice of the first.
-      const float* next = panel + 1 < last ? b + kPanel * layer.inputs
-                          : final_slice    ? layer.packed + then * layer.inputs * kPanel
-                                           : layer.packed + (first * layer.inputs + k0 + k_count) * kPanel;
-      const bool nothing = panel + 1 == last && final_slice && then >= panels_for(layer.outputs);
-      const size_t next_lines = nothing ? 0 : kPanel / 16 * std::min(k_count, layer.inputs - k0);
+      size_t next_panel = panel + 1, next_k = k0;
+      if (next_panel == last)
+        next_panel = final_slice ? then : first, next_k = final_slice ? 0 : k0 + k_count;
+      const bool any = next_panel < panels_for(layer.outputs);
+      const float* next = any ? layer.packed + (next_panel * layer.inputs + next_k) * kPanel : nullptr;
+      const size_t next_lines = any ? kPanel / 16 * std::min(kSlice, layer.inputs - next_k) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
@@ -52,7 +53,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                     .out_stride = whole ? y.stride() : kPanel,
                     .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
                     .accumulate = k0 > 0,
-                    .prefetch = next + line0 * 16,
+                    .prefetch = any ? next + line0 * 16 : nullptr,
                     .prefetch_lines = line1 - line0});
         if (!whole)
           for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, y.row(r0 + r) + n0);
@@ -94,9 +95,11 @@ class Schedule {
     size_t block, r0, r1, first, last, then;  // rows [r0, r1), panels [first, last), and the one wanted after
   };
 
-  Schedule(size_t rows, const Linear& layer, size_t threads) : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
+  Schedule(size_t rows, const Linear& layer, size_t threads)
+      : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
     const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
-    const size_t block_rows = std::max({size_t{56}, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
+    const size_t block_rows =
+        std::max({size_t{56}, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
     blocks_ = (rows + block_rows - 1) / block_rows;
     large_ = threads == 1 ? 1 : std::min(panels_, 2 * threads);
     tail_start_ = threads == 1 ? panels_ : panels_ * 7 / 8 / threads * threads;
@@ -114,7 +117,9 @@ class Schedule {
   Chunk operator[](size_t chunk) const {
     const size_t b = std::min(chunk / large_, blocks_ - 1), c = chunk - b * large_;
     const size_t r0 = block_begin(b), r1 = block_begin(b + 1);
-    const auto part = [&](size_t of, size_t parts) { return std::pair(c * of / parts, (c + 1) * of / parts); };
+    const auto part = [&](size_t of, size_t parts) {
+      return std::pair(c * of / parts, (c + 1) * of / parts);
+    };
     if (b + 1 < blocks_) {
       const auto [first, last] = part(panels_, large_);
       return {b, r0, r1, first, last, threads_ == 1 ? 0 : panels_};
@@ -124,14 +129,16 @@ class Schedule {
       return {b, r0, r1, first, last, tail_start_ + c / halves_};
     }
     const size_t small = c - tail_large_, half = small % halves_, panel = tail_start_ + small / halves_;
-    return {b, r0 + half * (r1 - r0) / halves_, r0 + (half + 1) * (r1 - r0) / halves_, panel, panel + 1, panel + threads_ / halves_};
+    return {b,         r0 + half * (r1 - r0) / halves_, r0 + (half + 1) * (r1 - r0) / halves_, panel,
+            panel + 1, panel + threads_ / halves_};
   }
 
  private:
   size_t rows_, panels_, threads_, blocks_, large_, tail_start_, tail_large_, halves_;
 };
 
-void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y) {
+void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f,
+             Matrix<float> y) {
   HWY_DYNAMIC_DISPATCH(linear_panels)
   (x.slice_rows(c.r0, c.r1 - c.r0), layer, c.first, c.last, c.then, f, y.slice_rows(c.r0, c.r1 - c.r0));
 }
@@ -145,8 +152,9 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
   team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], x, layer, f, y); });
 }
 
-void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer, Matrix<const float> residual,
-                                        const LayerNorm& norm, Matrix<float> y, Team& team) {
+void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
+                                        Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
+                                        Team& team) {
   assert(y.data() != x.data() && y.data() != residual.data());
   if (x.rows() == 0) return;
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
@@ -157,14 +165,16 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   }
   // Whoever finishes a block's last chunk normalises its rows.
   std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
-  for (size_t b = 0; b < schedule.blocks(); ++b) left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
+  for (size_t b = 0; b < schedule.blocks(); ++b)
+    left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) {
     const Schedule::Chunk c = schedule[chunk];
     compute(c, x, layer, Activation::none, y);
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;
-    residual_layer_norm_forward(y.slice_rows(r0, rows), residual.slice_rows(r0, rows), norm, y.slice_rows(r0, rows), alone);
+    residual_layer_norm_forward(y.slice_rows(r0, rows), residual.slice_rows(r0, rows), norm,
+                                y.slice_rows(r0, rows), alone);
   });
 }
 

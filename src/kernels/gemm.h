@@ -40,7 +40,8 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
 
 // y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
 // while they are still in the cache. y is neither x nor residual.
-void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer, Matrix<const float> residual,
-                                        const LayerNorm& norm, Matrix<float> y, Team& team);
+void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
+                                        Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
+                                        Team& team);
 
 }  // namespace bertie::kernels

@@ -153,12 +153,18 @@ HWY_INLINE void activate_rows(float* x, size_t rows, size_t n, size_t stride) {
 
 HWY_INLINE void activate_rows(Activation f, float* x, size_t rows, size_t n, size_t stride) {
   switch (f) {
-    case Activation::none: return;
-    case Activation::gelu: return activate_rows<Activation::gelu>(x, rows, n, stride);
-    case Activation::gelu_tanh: return activate_rows<Activation::gelu_tanh>(x, rows, n, stride);
-    case Activation::relu: return activate_rows<Activation::relu>(x, rows, n, stride);
-    case Activation::silu: return activate_rows<Activation::silu>(x, rows, n, stride);
-    case Activation::tanh: return activate_rows<Activation::tanh>(x, rows, n, stride);
+    case Activation::none:
+      return;
+    case Activation::gelu:
+      return activate_rows<Activation::gelu>(x, rows, n, stride);
+    case Activation::gelu_tanh:
+      return activate_rows<Activation::gelu_tanh>(x, rows, n, stride);
+    case Activation::relu:
+      return activate_rows<Activation::relu>(x, rows, n, stride);
+    case Activation::silu:
+      return activate_rows<Activation::silu>(x, rows, n, stride);
+    case Activation::tanh:
+      return activate_rows<Activation::tanh>(x, rows, n, stride);
   }
 }
 

@@ -21,13 +21,18 @@ T activation(kernels::Activation f, T x) {
   using std::erf, std::exp, std::sqrt, std::tanh;
   using F = kernels::Activation;
   switch (f) {
-    case F::none: return x;
-    case F::gelu: return T(0.5) * x * (T(1) + erf(x * T(std::sqrt(0.5))));
+    case F::none:
+      return x;
+    case F::gelu:
+      return T(0.5) * x * (T(1) + erf(x * T(std::sqrt(0.5))));
     case F::gelu_tanh:
       return T(0.5) * x * (T(1) + tanh(T(std::sqrt(2 / M_PI)) * (x + T(0.044715) * x * x * x)));
-    case F::relu: return x > T(0) ? x : T(0);
-    case F::silu: return x / (T(1) + exp(-x));
-    case F::tanh: return tanh(x);
+    case F::relu:
+      return x > T(0) ? x : T(0);
+    case F::silu:
+      return x / (T(1) + exp(-x));
+    case F::tanh:
+      return tanh(x);
   }
   return x;
 }
@@ -45,7 +50,8 @@ void linear(Matrix<const T> x, Matrix<const T> w, std::span<const T> b, kernels:
 
 // y = (x − mean)/√(var + eps)·gamma + beta, per row, var without Bessel's correction
 template <class T>
-void layer_norm(Matrix<const T> x, std::span<const T> gamma, std::span<const T> beta, double eps, Matrix<T> y) {
+void layer_norm(Matrix<const T> x, std::span<const T> gamma, std::span<const T> beta, double eps,
+                Matrix<T> y) {
   using std::sqrt;
   for (size_t t = 0; t < x.rows(); ++t) {
     T mean = 0, var = 0;
@@ -53,7 +59,8 @@ void layer_norm(Matrix<const T> x, std::span<const T> gamma, std::span<const T> 
     mean /= T(double(x.cols()));
     for (T v : x[t]) var += (v - mean) * (v - mean);
     var /= T(double(x.cols()));
-    for (size_t c = 0; c < x.cols(); ++c) y(t, c) = (x(t, c) - mean) / sqrt(var + T(eps)) * gamma[c] + beta[c];
+    for (size_t c = 0; c < x.cols(); ++c)
+      y(t, c) = (x(t, c) - mean) / sqrt(var + T(eps)) * gamma[c] + beta[c];
   }
 }
 
@@ -92,7 +99,8 @@ void embedding(std::span<const int32_t> ids, std::span<const int32_t> types, std
 // One head of one sequence: weights = softmax(scale·q·kᵀ), out = weights·v.
 //   q (n,D)  k (m,D)  v (m,Dv)  weights (n,m)  out (n,Dv)
 template <class T>
-void attention(Matrix<const T> q, Matrix<const T> k, Matrix<const T> v, T scale, Matrix<T> weights, Matrix<T> out) {
+void attention(Matrix<const T> q, Matrix<const T> k, Matrix<const T> v, T scale, Matrix<T> weights,
+               Matrix<T> out) {
   for (size_t i = 0; i < q.rows(); ++i) {
     for (size_t j = 0; j < k.rows(); ++j) {
       T dot = 0;

@@ -36,9 +36,9 @@ struct TileArgs {
   size_t k_count;
   float* out;  // R rows of kPanel, stride out_stride
   size_t out_stride;
-  const float* bias = nullptr;       // kPanel values added to every row at the end
-  bool accumulate = false;           // start from out instead of zero
-  const float* prefetch = nullptr;   // cache lines to bring into L2 on the way: the next panel's
+  const float* bias = nullptr;      // kPanel values added to every row at the end
+  bool accumulate = false;          // start from out instead of zero
+  const float* prefetch = nullptr;  // cache lines to bring into L2 on the way: the next panel's
   size_t prefetch_lines = 0;
 };
 
@@ -80,7 +80,8 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
     const float* next = t.prefetch;
     const size_t lines = col == 0 ? t.prefetch_lines : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
     const float* const next_end = next + lines * 16;
-    // The lines that will be written are fetched one by one on the way: all at once would keep the loads waiting.
+    // The lines that will be written are fetched one by one on the way: all at once would keep the loads
+    // waiting.
     constexpr size_t kLines = kStep > 16 ? kStep / 16 : 1;
     size_t line = t.accumulate ? R * kLines : 0;
     for (; k + 4 <= t.k_count; k += 4) {
@@ -108,28 +109,45 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
 }
 
 template <size_t R>
-HWY_NOINLINE void tile_of(const TileArgs& t) { tile_rows<R>(t); }
+HWY_NOINLINE void tile_of(const TileArgs& t) {
+  tile_rows<R>(t);
+}
 
 // rows in 1..kMaxTileRows
 HWY_INLINE void tile(size_t rows, const TileArgs& t) {
   switch (rows) {
-    case 1: return tile_of<1>(t);
-    case 2: return tile_of<2>(t);
-    case 3: return tile_of<3>(t);
-    case 4: return tile_of<4>(t);
-    case 5: return tile_of<5>(t);
-    case 6: return tile_of<6>(t);
+    case 1:
+      return tile_of<1>(t);
+    case 2:
+      return tile_of<2>(t);
+    case 3:
+      return tile_of<3>(t);
+    case 4:
+      return tile_of<4>(t);
+    case 5:
+      return tile_of<5>(t);
+    case 6:
+      return tile_of<6>(t);
 #if HWY_TARGET <= HWY_AVX3
-    case 7: return tile_of<7>(t);
-    case 8: return tile_of<8>(t);
-    case 9: return tile_of<9>(t);
-    case 10: return tile_of<10>(t);
-    case 11: return tile_of<11>(t);
-    case 12: return tile_of<12>(t);
-    case 13: return tile_of<13>(t);
-    case 14: return tile_of<14>(t);
+    case 7:
+      return tile_of<7>(t);
+    case 8:
+      return tile_of<8>(t);
+    case 9:
+      return tile_of<9>(t);
+    case 10:
+      return tile_of<10>(t);
+    case 11:
+      return tile_of<11>(t);
+    case 12:
+      return tile_of<12>(t);
+    case 13:
+      return tile_of<13>(t);
+    case 14:
+      return tile_of<14>(t);
 #endif
-    default: HWY_DASSERT(false);
+    default:
+      HWY_DASSERT(false);
   }
 }
 

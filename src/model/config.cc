@@ -11,7 +11,8 @@
 namespace bertie {
 
 Config Config::load(const std::filesystem::path& path) {
-  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "config.json" : path;
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
   const std::string name = file.string();
   const io::MappedFile mapped(file);
   const nlohmann::json json = io::parse_json(mapped.text(), name);
@@ -53,7 +54,8 @@ void Config::check(const std::string& name) const {
   within("max_position_embeddings", positions, 1 << 20);
   within("type_vocab_size", types, 1024);
   if (hidden % heads != 0)
-    throw Error(fmt::format("{}: hidden_size {} is not a multiple of num_attention_heads {}", name, hidden, heads));
+    throw Error(
+        fmt::format("{}: hidden_size {} is not a multiple of num_attention_heads {}", name, hidden, heads));
   if (!(layer_norm_eps > 0 && layer_norm_eps < 1))
     throw Error(fmt::format("{}: layer_norm_eps is {}; it must be between 0 and 1", name, layer_norm_eps));
   activation_named(activation, name);

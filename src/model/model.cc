@@ -82,7 +82,8 @@ void fill(Weights& w, const Read& read) {
   for_each_tensor(w, [&](const TensorSpec& t) {
     if (std::holds_alternative<io::TensorInfo*>(t.to)) return;
     const size_t step = std::holds_alternative<TensorSpec::Rows>(t.to) ? kernels::kPanel : t.rows;
-    for (size_t r = 0; r < t.rows; r += step) pieces.push_back({tensors.size(), r, std::min(step, t.rows - r)});
+    for (size_t r = 0; r < t.rows; r += step)
+      pieces.push_back({tensors.size(), r, std::min(step, t.rows - r)});
     tensors.push_back(t);
   });
   Team team(std::min(available_threads(), 8));
@@ -101,7 +102,8 @@ void fill(Weights& w, const Read& read) {
         const auto& rows = std::get<TensorSpec::Rows>(t.to);
         scratch[worker].resize(count);
         read(t, first * t.cols, std::span(scratch[worker]));
-        kernels::pack_rows({scratch[worker].data(), pieces[i].rows, t.cols}, rows.first_row + first, *rows.linear);
+        kernels::pack_rows({scratch[worker].data(), pieces[i].rows, t.cols}, rows.first_row + first,
+                           *rows.linear);
       }
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -125,7 +127,8 @@ class Checkpoint {
     // TensorFlow's names for LayerNorm, which early PyTorch checkpoints kept.
     if (name.ends_with("LayerNorm.weight"))
       return files_.find(prefix_ + name.substr(0, name.size() - 6) + "gamma");
-    if (name.ends_with("LayerNorm.bias")) return files_.find(prefix_ + name.substr(0, name.size() - 4) + "beta");
+    if (name.ends_with("LayerNorm.bias"))
+      return files_.find(prefix_ + name.substr(0, name.size() - 4) + "beta");
     return nullptr;
   }
 
@@ -136,10 +139,12 @@ class Checkpoint {
                   "config.json and the weights may belong to different models, or the file is incomplete");
     const std::vector<size_t> matrix{spec.rows, spec.cols}, vector{spec.cols};
     if (found->shape != matrix && !(spec.rows == 1 && found->shape == vector))
-      throw Error(fmt::format("{}: tensor {} has shape [{}] but config.json asks for [{}]", where_, found->name,
-                              fmt::join(found->shape, ", "), fmt::join(spec.rows == 1 ? vector : matrix, ", ")),
-                  "config.json and the weights belong to different models");
-    if (found->dtype != io::DType::kF32 && found->dtype != io::DType::kF16 && found->dtype != io::DType::kBF16)
+      throw Error(
+          fmt::format("{}: tensor {} has shape [{}] but config.json asks for [{}]", where_, found->name,
+                      fmt::join(found->shape, ", "), fmt::join(spec.rows == 1 ? vector : matrix, ", ")),
+          "config.json and the weights belong to different models");
+    if (found->dtype != io::DType::kF32 && found->dtype != io::DType::kF16 &&
+        found->dtype != io::DType::kBF16)
       throw Error(fmt::format("{}: tensor {} is {}; weights must be F32, F16 or BF16", where_, found->name,
                               io::name_of(found->dtype)));
     return *found;
@@ -153,9 +158,11 @@ class Checkpoint {
 }  // namespace
 
 Model Model::load(const std::filesystem::path& directory) {
-  if (!std::filesystem::exists(directory))
-    throw Error(fmt::format("no model at {}", directory.string()),
-                "give the path of a directory with config.json, model.safetensors and vocab.txt or tokenizer.json");
+  std::error_code error;
+  if (!std::filesystem::exists(directory, error))
+    throw Error(
+        fmt::format("no model at {}", directory.string()),
+        "give the path of a directory with config.json, model.safetensors and vocab.txt or tokenizer.json");
   auto w = std::make_shared<Weights>();
   w->config = Config::load(directory);
   w->activation = activation_named(w->config.activation, (directory / "config.json").string());
@@ -180,8 +187,11 @@ Model Model::random(const Config& config, uint64_t seed) {
   w->activation = activation_named(config.activation, "config");
   allocate(*w);
   // Uniform with BERT's standard deviation of 0.02; LayerNorm's gamma is 1, every beta and bias small.
+  // A stream for every tensor and place in it, named by FNV-1a: the same everywhere.
   const auto uniform = [seed](const std::string& name, size_t first, std::span<float> out) {
-    Random random(seed, std::hash<std::string>{}(name) ^ first);
+    uint64_t stream = 0xCBF29CE484222325;
+    for (char c : name + "@" + std::to_string(first)) stream = (stream ^ uint8_t(c)) * 0x100000001B3;
+    Random random(seed, stream);
     for (float& x : out) x = (random.uniform() - 0.5f) * 0.0692820323f;
   };
   const size_t table = config.vocabulary * config.hidden;
@@ -198,8 +208,10 @@ Model Model::random(const Config& config, uint64_t seed) {
              .data = {words.data(), table * sizeof(float)}};
   w->words = std::move(words);
   fill(*w, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    if (t.name.ends_with("LayerNorm.weight")) std::fill(out.begin(), out.end(), 1.0f);
-    else uniform(t.name, first, out);
+    if (t.name.ends_with("LayerNorm.weight"))
+      std::fill(out.begin(), out.end(), 1.0f);
+    else
+      uniform(t.name, first, out);
   });
   return Model(std::move(w));
 }

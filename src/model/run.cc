@@ -15,13 +15,10 @@
 
 namespace bertie {
 
-bool Capture::wants_attention(size_t layer) const {
-  return all_attention || std::find(attention.begin(), attention.end(), layer) != attention.end();
-}
-
 Matrix<const float> Output::attention(size_t layer, size_t sequence, size_t head) const {
   if (layer >= attention_.size() || !attention_[layer])
-    throw Error(fmt::format("the attention of layer {} was not kept", layer), "ask for it in Capture::attention");
+    throw Error(fmt::format("the attention of layer {} was not kept", layer),
+                "ask for it in Capture::attention");
   if (head >= heads_ || sequence + 1 >= offsets_.size())
     throw Error(fmt::format("no head {} or no sequence {} in this output", head, sequence));
   const auto length = [&](size_t s) { return size_t(offsets_[s + 1] - offsets_[s]); };
@@ -42,6 +39,7 @@ struct Run::State {
 
 Run::Run(const Model& model, int threads) : state_(std::make_unique<State>(model, threads)) {}
 Run::Run(Run&&) noexcept = default;
+Run& Run::operator=(Run&&) noexcept = default;
 Run::~Run() = default;
 int Run::threads() const { return state_->team.threads(); }
 size_t Run::memory() const { return state_->arena.capacity(); }
@@ -55,7 +53,8 @@ void check(const Batch& b, const Config& c) {
     throw Error(fmt::format("batch: {} types for {} ids", b.types.size(), b.ids.size()));
   for (size_t s = 0; s < b.size(); ++s) {
     if (b.offsets[s] > b.offsets[s + 1])
-      throw Error(fmt::format("batch: offsets go back at sequence {}: {} after {}", s, b.offsets[s + 1], b.offsets[s]));
+      throw Error(fmt::format("batch: offsets go back at sequence {}: {} after {}", s, b.offsets[s + 1],
+                              b.offsets[s]));
     if (size_t(b.offsets[s + 1] - b.offsets[s]) > c.positions)
       throw Error(fmt::format("sequence {} has {} tokens, but the model has positions for {}", s,
                               b.offsets[s + 1] - b.offsets[s], c.positions),
@@ -75,10 +74,12 @@ void embed(const Weights& w, const Batch& b, Matrix<float> y, Team& team) {
   const size_t hidden = w.config.hidden;
   team.parallel_for((y.rows() + kRows - 1) / kRows, [&](size_t chunk) {
     const size_t first = chunk * kRows, last = std::min(y.rows(), first + kRows);
-    auto sequence = std::upper_bound(b.offsets.begin(), b.offsets.end(), int32_t(first)) - b.offsets.begin() - 1;
+    auto sequence =
+        std::upper_bound(b.offsets.begin(), b.offsets.end(), int32_t(first)) - b.offsets.begin() - 1;
     for (size_t t = first; t < last; ++t) {
       while (size_t(b.offsets[sequence + 1]) <= t) ++sequence;
-      const size_t position = t - size_t(b.offsets[sequence]), type = b.types.empty() ? 0 : size_t(b.types[t]);
+      const size_t position = t - size_t(b.offsets[sequence]),
+                   type = b.types.empty() ? 0 : size_t(b.types[t]);
       io::to_float(w.word, size_t(b.ids[t]) * hidden, y[t]);
       kernels::add_position_and_type(w.position + position * hidden, w.type + type * hidden, y[t]);
     }
@@ -95,7 +96,8 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
   Team& team = s.team;
   check(batch, c);
   if (capture.pooled && !w.has_pooler)
-    throw Error("this checkpoint has no pooler", "use the hidden states, or mean pooling as `bertie embed` does");
+    throw Error("this checkpoint has no pooler",
+                "use the hidden states, or mean pooling as `bertie embed` does");
   for (size_t layer : capture.attention)
     if (layer >= c.layers)
       throw Error(fmt::format("layer {} does not exist: the model has layers 0 to {}", layer, c.layers - 1));
@@ -117,7 +119,8 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
   const Checked bytes = Checked(states + 2) * Arena::bytes_for<float>(tokens * c.hidden) +
                         Checked(Arena::bytes_for<float>(tokens * wide)) +
                         Checked(kept_layers) * Arena::bytes_for<float>(weights_size) +
-                        Checked(2) * Arena::bytes_for<float>(batch.size() * c.hidden) + Checked(workspace_bytes);
+                        Checked(2) * Arena::bytes_for<float>(batch.size() * c.hidden) +
+                        Checked(workspace_bytes);
   s.arena.reset(bytes.value());
   Matrix<float> x = s.arena.take<float>(tokens, c.hidden), other = s.arena.take<float>(tokens, c.hidden);
   const Matrix<float> context = s.arena.take<float>(tokens, c.hidden);
@@ -147,7 +150,8 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
     } else {
       dot_product::tiled(attention, context, workspace, team);
     }
-    kernels::linear_residual_layer_norm_forward(context, layer.attention_out, x, layer.attention_norm, other, team);
+    kernels::linear_residual_layer_norm_forward(context, layer.attention_out, x, layer.attention_norm, other,
+                                                team);
     kernels::linear_forward(other, layer.up, w.activation, inner, team);
     // A state that was handed out stays; otherwise x is free to take the next.
     if (capture.hidden_states) x = s.arena.take<float>(tokens, c.hidden);
@@ -160,8 +164,10 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
     const Matrix<float> first = s.arena.take<float>(batch.size(), c.hidden);
     const Matrix<float> pooled = s.arena.take<float>(batch.size(), c.hidden);
     for (size_t b = 0; b < batch.size(); ++b) {
-      if (batch.offsets[b] == batch.offsets[b + 1]) std::fill_n(first.row(b), c.hidden, 0.0f);
-      else std::copy_n(x.row(size_t(batch.offsets[b])), c.hidden, first.row(b));
+      if (batch.offsets[b] == batch.offsets[b + 1])
+        std::fill_n(first.row(b), c.hidden, 0.0f);
+      else
+        std::copy_n(x.row(size_t(batch.offsets[b])), c.hidden, first.row(b));
     }
     kernels::linear_forward(first, w.pooler, kernels::Activation::tanh, pooled, team);
     out.pooled = pooled;

@@ -16,10 +16,10 @@
 namespace bertie {
 
 struct LayerWeights {
-  kernels::Linear qkv;              // queries, keys and values as one product: 3·C outputs
-  kernels::Linear attention_out;    // W^O
+  kernels::Linear qkv;            // queries, keys and values as one product: 3·C outputs
+  kernels::Linear attention_out;  // W^O
   kernels::LayerNorm attention_norm;
-  kernels::Linear up, down;         // the feed-forward network: C → intermediate → C
+  kernels::Linear up, down;  // the feed-forward network: C → intermediate → C
   kernels::LayerNorm output_norm;
 };
 
@@ -60,7 +60,8 @@ template <class Visit>
 void for_each_tensor(Weights& w, const Visit& visit) {
   const Config& c = w.config;
   w.layers.resize(c.layers);
-  const auto linear = [&](const std::string& name, kernels::Linear& l, size_t first_row, size_t rows, size_t cols) {
+  const auto linear = [&](const std::string& name, kernels::Linear& l, size_t first_row, size_t rows,
+                          size_t cols) {
     visit(TensorSpec{name + ".weight", rows, cols, TensorSpec::Rows{&l, first_row}});
     visit(TensorSpec{name + ".bias", 1, rows, TensorSpec::Bias{&l, first_row}});
   };

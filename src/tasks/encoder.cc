@@ -33,7 +33,8 @@ struct Encoder::State {
 
 Matrix<const float> Attention::at(size_t layer, size_t head) const {
   if (layer >= layers || head >= heads)
-    throw Error(fmt::format("no layer {}, head {}: the model has {} layers of {} heads", layer, head, layers, heads));
+    throw Error(
+        fmt::format("no layer {}, head {}: the model has {} layers of {} heads", layer, head, layers, heads));
   return {weights.data() + (layer * heads + head) * n() * n(), n(), n()};
 }
 
@@ -41,18 +42,23 @@ Encoder::Encoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Encoder::Encoder(const Encoder& o)
     : state_(std::make_unique<State>(o.state_->shared, o.state_->run.threads(), o.state_->max_length)) {}
 Encoder::Encoder(Encoder&&) noexcept = default;
+Encoder& Encoder::operator=(Encoder other) noexcept { return state_.swap(other.state_), *this; }
 Encoder::~Encoder() = default;
 
 Encoder Encoder::load(const std::filesystem::path& directory, int threads) {
-  Model model = Model::load(directory);
-  Tokenizer tokenizer = Tokenizer::load(directory);
+  const std::filesystem::path folder = transformer_folder(directory);
+  Model model = Model::load(folder);
+  Tokenizer tokenizer = Tokenizer::load(folder);
   if (tokenizer.vocab_size() > model.config().vocabulary)
-    throw Error(fmt::format("{}: the vocabulary has {} tokens but the model has embeddings for {}", directory.string(),
-                            tokenizer.vocab_size(), model.config().vocabulary),
+    throw Error(fmt::format("{}: the vocabulary has {} tokens but the model has embeddings for {}",
+                            directory.string(), tokenizer.vocab_size(), model.config().vocabulary),
                 "the tokenizer's files and the weights belong to different models");
   Modules modules = load_modules(directory, model.config().hidden);
-  size_t length = std::min({model.config().positions, tokenizer.model_max_length(),
-                            modules.max_length.value_or(std::numeric_limits<size_t>::max())});
+  if (modules.lowercase && !tokenizer.lowercase())
+    throw Error(fmt::format("{}: sentence_bert_config.json asks to lowercase texts for a cased tokenizer",
+                            directory.string()),
+                "lowercase the texts yourself and set do_lower_case to false there");
+  const size_t length = bertie::max_length(modules, model.config().positions, tokenizer.model_max_length());
   auto shared = std::make_shared<Shared>(Shared{std::move(tokenizer), std::move(model), std::move(modules)});
   return Encoder(std::make_unique<State>(std::move(shared), threads, length));
 }
@@ -74,8 +80,11 @@ void Encoder::set_max_length(size_t tokens) {
 namespace {
 
 // One sentence's rows to one vector of pooled_size numbers. In double, so that long texts lose nothing.
-void pool(Matrix<const float> rows, const Pooling& p, float* out) {
+// No tokens, no vector: zeros.
+void pool(Matrix<const float> rows, const Pooling& p, std::span<float> pooled) {
   const size_t hidden = rows.cols(), n = rows.rows();
+  float* out = pooled.data();
+  if (n == 0) return std::fill(pooled.begin(), pooled.end(), 0.0f);
   if (p.cls) out = std::copy_n(rows.row(0), hidden, out);
   if (p.max)
     for (size_t c = 0; c < hidden; ++c) {
@@ -83,7 +92,8 @@ void pool(Matrix<const float> rows, const Pooling& p, float* out) {
       for (size_t t = 1; t < n; ++t) best = std::max(best, rows(t, c));
       *out++ = best;
     }
-  for (auto [on, divisor] : {std::pair(p.mean, double(n)), std::pair(p.mean_sqrt_length, std::sqrt(double(n)))}) {
+  for (auto [on, divisor] :
+       {std::pair(p.mean, double(n)), std::pair(p.mean_sqrt_length, std::sqrt(double(n)))}) {
     if (!on) continue;
     for (size_t c = 0; c < hidden; ++c) {
       double sum = 0;
@@ -104,7 +114,8 @@ void normalize(std::span<float> v) {
 
 size_t Encoder::embed(std::span<const std::string_view> texts, Matrix<float> out) {
   if (out.rows() != texts.size() || out.cols() != dimension())
-    throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", texts.size(), dimension(), out.rows(), out.cols()));
+    throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", texts.size(), dimension(), out.rows(),
+                            out.cols()));
   State& s = *state_;
   const Modules& modules = s.shared->modules;
   const size_t hidden = model().config().hidden;
@@ -141,7 +152,7 @@ size_t Encoder::embed(std::span<const std::string_view> texts, Matrix<float> out
       const auto begin = size_t(s.offsets[b]), end = size_t(s.offsets[b + 1]);
       std::vector<float>& vector = s.pooled;
       vector.resize(modules.pooled_size(hidden));
-      pool(output.last_hidden.slice_rows(begin, end - begin), modules.pooling, vector.data());
+      pool(output.last_hidden.slice_rows(begin, end - begin), modules.pooling, vector);
       for (const DenseModule& dense : modules.dense) {
         std::vector<float> next(dense.linear.outputs);
         kernels::linear_forward({vector.data(), 1, vector.size()}, dense.linear, dense.activation,
@@ -167,15 +178,17 @@ namespace {
 
 Attention attend(Run& run, const Tokenizer& tokenizer, const Config& config, Encoding encoding) {
   if (encoding.size() > config.positions)
-    throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(), config.positions),
+    throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
+                            config.positions),
                 "give a shorter text");
   Attention a;
   a.layers = config.layers, a.heads = config.heads;
   const size_t n = encoding.size();
   const int32_t offsets[2] = {0, int32_t(n)};
-  const Output& output = run.forward(
-      {.ids = encoding.ids, .types = config.types > 1 ? encoding.types : std::span<const int32_t>(), .offsets = offsets},
-      {.all_attention = true});
+  const Output& output = run.forward({.ids = encoding.ids,
+                                      .types = config.types > 1 ? encoding.types : std::span<const int32_t>(),
+                                      .offsets = offsets},
+                                     {.all_attention = true});
   a.weights.reserve(config.layers * config.heads * n * n);
   for (size_t l = 0; l < config.layers; ++l) {
     const Matrix<const float> first = output.attention(l, 0, 0);  // the layer's heads follow each other

@@ -12,30 +12,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-nlohmann::json read(const fs::path& file) { return io::parse_json(io::MappedFile(file).text(), file.string()); }
+nlohmann::json read(const fs::path& file) {
+  return io::parse_json(io::MappedFile(file).text(), file.string());
+}
 
 Pooling read_pooling(const fs::path& file, size_t hidden) {
   const nlohmann::json json = read(file);
   const std::string name = file.string();
   Pooling p;
   // Newer versions write one name, older ones a flag for each.
-  if (json.contains("pooling_mode") && json["pooling_mode"].is_string()) {
-    const std::string mode = json["pooling_mode"];
-    p = {.cls = mode == "cls", .mean = mode == "mean", .max = mode == "max", .mean_sqrt_length = mode == "mean_sqrt_len_tokens"};
+  if (json.contains("pooling_mode")) {
+    const std::string mode = io::get_string(json, "pooling_mode", name);
+    p = {.cls = mode == "cls",
+         .mean = mode == "mean",
+         .max = mode == "max",
+         .mean_sqrt_length = mode == "mean_sqrt_len_tokens"};
   } else {
     p = {.cls = io::get_bool(json, "pooling_mode_cls_token", name, false),
          .mean = io::get_bool(json, "pooling_mode_mean_tokens", name, true),
          .max = io::get_bool(json, "pooling_mode_max_tokens", name, false),
          .mean_sqrt_length = io::get_bool(json, "pooling_mode_mean_sqrt_len_tokens", name, false)};
     for (const char* key : {"pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"})
-      if (io::get_bool(json, key, name, false)) throw Error(fmt::format("{}: {} is not supported", name, key));
+      if (io::get_bool(json, key, name, false))
+        throw Error(fmt::format("{}: {} is not supported", name, key));
   }
   if (!p.cls && !p.mean && !p.max && !p.mean_sqrt_length)
     throw Error(fmt::format("{}: no pooling mode that is known here is on", name),
                 "supported are cls, mean, max and mean_sqrt_len tokens");
   const size_t dimension = io::get_size(json, "word_embedding_dimension", name, hidden);
   if (dimension != hidden)
-    throw Error(fmt::format("{}: word_embedding_dimension is {} but the model's hidden_size is {}", name, dimension, hidden));
+    throw Error(fmt::format("{}: word_embedding_dimension is {} but the model's hidden_size is {}", name,
+                            dimension, hidden));
   return p;
 }
 
@@ -58,32 +65,39 @@ DenseModule read_dense(const fs::path& folder, size_t inputs) {
   dense.linear.inputs = io::get_size(json, "in_features", name);
   dense.linear.outputs = io::get_size(json, "out_features", name, {}, 65536);
   if (dense.linear.inputs != inputs || dense.linear.outputs == 0)
-    throw Error(fmt::format("{}: in_features is {} and out_features {}; what goes in has {}", name, dense.linear.inputs,
-                            dense.linear.outputs, inputs));
+    throw Error(fmt::format("{}: in_features is {} and out_features {}; what goes in has {}", name,
+                            dense.linear.inputs, dense.linear.outputs, inputs));
   const io::SafeTensors files = io::SafeTensors::open(folder);
   const auto get = [&](const char* tensor, std::vector<size_t> shape) -> const io::TensorInfo& {
     const io::TensorInfo* found = files.find(tensor);
     if (!found || found->shape != shape)
-      throw Error(fmt::format("{}: tensor {} of shape [{}] is missing", folder.string(), tensor, fmt::join(shape, ", ")));
+      throw Error(fmt::format("{}: tensor {} of shape [{}] is missing", folder.string(), tensor,
+                              fmt::join(shape, ", ")));
     return *found;
   };
-  const size_t outputs = dense.linear.outputs, bias_floats = round_up(outputs, kernels::kPanel);
+  const size_t outputs = dense.linear.outputs;
+  const io::TensorInfo& weight_tensor =
+      get("linear.weight", {outputs, inputs});  // before anything is allocated
+  const size_t bias_floats = round_up(outputs, kernels::kPanel);
   dense.memory = Block((kernels::packed_floats(outputs, inputs) + bias_floats) * sizeof(float));
   dense.linear.bias = dense.memory.as<float>();
   dense.linear.packed = dense.memory.as<float>() + bias_floats;
   std::vector<float> weight(outputs * inputs);
-  io::to_float(get("linear.weight", {outputs, inputs}), 0, weight);
+  io::to_float(weight_tensor, 0, weight);
   kernels::pack_rows({weight.data(), outputs, inputs}, 0, dense.linear);
-  if (io::get_bool(json, "bias", name, true)) io::to_float(get("linear.bias", {outputs}), 0, {dense.linear.bias, outputs});
+  if (io::get_bool(json, "bias", name, true))
+    io::to_float(get("linear.bias", {outputs}), 0, {dense.linear.bias, outputs});
   return dense;
 }
 
 // A module's folder: a plain name below the model's, nothing that climbs out of it.
 fs::path folder_of(const fs::path& directory, const std::string& path, const std::string& name) {
   const fs::path relative(path);
-  if (relative.is_absolute()) throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
+  if (relative.is_absolute())
+    throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
   for (const auto& part : relative)
-    if (part == "..") throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
+    if (part == "..")
+      throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
   return directory / relative;
 }
 
@@ -93,21 +107,42 @@ size_t Modules::pooled_size(size_t hidden) const {
   return hidden * (size_t{pooling.cls} + pooling.mean + pooling.max + pooling.mean_sqrt_length);
 }
 
-Modules load_modules(const fs::path& directory, size_t hidden) {
-  Modules m;
-  if (!fs::exists(directory / "modules.json")) return m;
+fs::path transformer_folder(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(directory / "modules.json", error)) return directory;
   const std::string name = (directory / "modules.json").string();
   const nlohmann::json list = read(directory / "modules.json");
-  if (!list.is_array() || list.empty()) throw Error(fmt::format("{}: expected a list of modules", name));
+  // Where this is not as it should be, load_modules says what is wrong.
+  if (!list.is_array() || list.empty() || !list[0].is_object() ||
+      !io::get_string(list[0], "type", name).ends_with(".Transformer"))
+    return directory;
+  return folder_of(directory, io::get_string(list[0], "path", name, ""), name);
+}
+
+size_t max_length(const Modules& modules, size_t positions, size_t tokenizer_max_length) {
+  return std::min(positions, modules.max_length.value_or(tokenizer_max_length));
+}
+
+Modules load_modules(const fs::path& directory, size_t hidden) {
+  Modules m;
+  std::error_code error;  // what cannot be looked at is not there
+  if (!fs::exists(directory / "modules.json", error)) return m;
+  const std::string name = (directory / "modules.json").string();
+  const nlohmann::json list = read(directory / "modules.json");
+  constexpr size_t kMaxModules = 16;
+  if (!list.is_array() || list.empty() || list.size() > kMaxModules)
+    throw Error(fmt::format("{}: expected a list of 1 to {} modules", name, kMaxModules));
   fs::path transformer = directory;
   bool pooled = false;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string type = io::get_string(list[i], "type", name);
     const std::string kind = type.substr(type.rfind('.') + 1);
     const fs::path folder = folder_of(directory, io::get_string(list[i], "path", name, ""), name);
-    if (m.pooling.normalize) throw Error(fmt::format("{}: module {} comes after Normalize", name, io::quote(type)));
+    if (m.pooling.normalize)
+      throw Error(fmt::format("{}: module {} comes after Normalize", name, io::quote(type)));
     if (i == 0) {
-      if (kind != "Transformer") throw Error(fmt::format("{}: the first module is {}, not a Transformer", name, io::quote(type)));
+      if (kind != "Transformer")
+        throw Error(fmt::format("{}: the first module is {}, not a Transformer", name, io::quote(type)));
       transformer = folder;
     } else if (kind == "Pooling" && !pooled) {
       m.pooling = read_pooling(folder / "config.json", hidden);
@@ -122,10 +157,11 @@ Modules load_modules(const fs::path& directory, size_t hidden) {
     }
   }
   if (!pooled) throw Error(fmt::format("{}: there is no Pooling module", name));
-  if (const fs::path file = transformer / "sentence_bert_config.json"; fs::exists(file)) {
+  if (const fs::path file = transformer / "sentence_bert_config.json"; fs::exists(file, error)) {
     const nlohmann::json json = read(file);
     if (json.contains("max_seq_length") && !json["max_seq_length"].is_null())
       m.max_length = io::get_size(json, "max_seq_length", file.string());
+    m.lowercase = io::get_bool(json, "do_lower_case", file.string(), false);
   }
   return m;
 }

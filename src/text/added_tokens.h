@@ -33,7 +33,7 @@ class AddedTokens {
   template <class Visit>
   void split(std::string_view text, bool skip_special, const Visit& visit) const {
     size_t done = 0;
-    for (Match m; find(text, done_search(m), m);) {
+    for (Match m; find(text, m.end, m);) {
       const AddedToken& t = *m.token;
       if ((skip_special && t.special) || (t.single_word && !stands_alone(text, m))) continue;
       size_t begin = t.lstrip ? std::max(left_of_spaces(text, m.begin), done) : m.begin;
@@ -50,7 +50,6 @@ class AddedTokens {
     size_t begin = 0, end = 0;
     const AddedToken* token = nullptr;
   };
-  static size_t done_search(const Match& m) { return m.end; }
   bool find(std::string_view text, size_t from, Match& match) const;
   static bool stands_alone(std::string_view text, const Match& match);
   static size_t left_of_spaces(std::string_view text, size_t end);

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxAdded = 100'000;
+constexpr size_t kMaxAdded = 10'000;
 
 std::string show(const json& value) {
   if (value.is_string()) return io::quote(value.get_ref<const std::string&>());

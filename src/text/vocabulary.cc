@@ -14,15 +14,13 @@ void Vocabulary::reserve(size_t tokens, size_t bytes) {
   text_.reserve(std::min(bytes, kMaxVocabularyBytes) + kPadding);
 }
 
-void Vocabulary::add(std::string_view token, uint64_t id) { place(token, id); }
-
 void Vocabulary::add_outside(std::string_view token, uint64_t id) {
-  place(token, id);
+  add(token, id);
   text_.append(kPadding, '\0');
-  outside_.push_back(uint32_t(id));
+  outside_.emplace(token, uint32_t(id));
 }
 
-void Vocabulary::place(std::string_view token, uint64_t id) {
+void Vocabulary::add(std::string_view token, uint64_t id) {
   // The largest id is kept out of use: with all tag bits set its slot would look free.
   if (id >= kMaxTokens - 1)
     throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) +
@@ -103,9 +101,8 @@ int32_t Vocabulary::id(std::string_view token) const {
     padded.append(kPadding, '\0');
     if (int32_t id = find(padded.data(), key.size(), continues); id >= 0) return id;
   }
-  for (uint32_t id : outside_)
-    if (this->token(id) == token) return int32_t(id);
-  return -1;
+  const auto outside = outside_.find(std::string(token));
+  return outside == outside_.end() ? -1 : int32_t(outside->second);
 }
 
 }  // namespace bertie::text

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace bertie::text {
@@ -110,7 +111,6 @@ class Vocabulary {
         return int32_t(id);
     }
   }
-  void place(std::string_view token, uint64_t id);
   bool same_rest(uint32_t id, const char* p, size_t n) const;
   size_t prefix_slot(const char* p) const {
     uint32_t four;
@@ -129,7 +129,7 @@ class Vocabulary {
   std::vector<Token> tokens_;    // by id
   std::vector<Key> keys_;        // by id
   std::vector<uint32_t> slots_;  // tag | id, open addressing, at most half full; kNone is free
-  std::vector<uint32_t> outside_;
+  std::unordered_map<std::string, uint32_t> outside_;
   // By first byte, lengths 1 to 3; by a hash of the first four bytes, lengths from 4: bit i is set if there
   // is such a token of i bytes, bit kLongBit if there is one of that or more.
   static constexpr unsigned kLongBit = 31;

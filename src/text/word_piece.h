@@ -62,7 +62,6 @@ class WordPiece {
   void thorough(std::string_view text, uint32_t first, bool skip_special, Pieces& out) const;
   const char* mixed_word(const char* p, const char* end, uint32_t& point_index, Word& word,
                          Pieces& out) const;
-  void push_ascii(const char* word, size_t n, uint32_t begin, Pieces& out) const;
   void push_word(const char* word, size_t n, size_t chars, const uint32_t* origins, Pieces& out) const;
   template <class Place>
   void push_pieces(const char* word, size_t n, const Place& place, Pieces& out) const;

@@ -1,4 +1,9 @@
 // Files that are wrong, disks that are full, pipes that close, text that is not text, terminals.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
 #include "program.h"
 
 using namespace bertie::test;
@@ -40,6 +45,20 @@ TEST(Trouble, AMissingTextFileIsFoundBeforeAnyWorkIsDone) {
   expect_error(run({"embed", "-m", model.name(), "you", "-f", "/no/such/file"}), "cannot read /no/such/file",
                "path");
   expect_error(run({"embed", "-m", model.name(), "-f", model.name()}), "directory", "");
+}
+
+TEST(Trouble, ANamedPipeIsReadOnceAndWhole) {
+  const ModelFolder model;
+  const std::string pipe = model / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream out(pipe);
+    for (int i = 0; i < 3000; ++i) out << "you\n";
+  });
+  const Result r = run({"embed", "-m", model.name(), "--json", "-f", pipe});
+  writer.join();
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(lines(r.out).size(), 3000u);
 }
 
 TEST(Trouble, AttendingToALongerTextThanTheModelTakesIsAnError) {

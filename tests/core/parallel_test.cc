@@ -1,11 +1,13 @@
 #include "core/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <memory>
 #include <numeric>
 
+#include "bertie/error.h"
 #include "core/random.h"
 
 namespace bertie {
@@ -109,6 +111,25 @@ TEST(Team, GivesEveryThreadSomeOfALongJob) {
   });
   EXPECT_GT(chunks_of[0], 10);
   EXPECT_GT(chunks_of[1], 10);
+}
+
+TEST(TeamDeathTest, ThatCannotBeStartedIsAnErrorNotTheEnd) {
+  // In a process of its own, with address space for some stacks but not for hundreds.
+  const auto start_too_many = [] {
+    const rlimit limit{size_t{1} << 30, size_t{1} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      Team team(1000);
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::_Exit(7);
+    }
+    std::_Exit(0);
+  };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need the address space";
+#endif
+  EXPECT_EXIT(start_too_many(), testing::ExitedWithCode(7), "of 1000 threads");
 }
 
 TEST(AvailableThreads, IsAtLeastOne) { EXPECT_GE(available_threads(), 1); }

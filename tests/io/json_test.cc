@@ -83,13 +83,13 @@ TEST(Json, GettersNameKeyAndFile) {
   expect_error("config.json: the key \"hidden_size\" is missing",
                [&] { get_size(object, "hidden_size", "config.json"); });
   expect_error("the key \"none\" is missing", [&] { get_string(object, "none", "t"); });
-  expect_error("t: \"n\" is \"-1\", not a whole number", [&] { get_size(object, "n", "t"); });
-  expect_error("\"x\" is \"1.5\", not a whole number", [&] { get_size(object, "x", "t"); });
+  expect_error("t: \"n\" is -1, not a whole number", [&] { get_size(object, "n", "t"); });
+  expect_error("\"x\" is 1.5, not a whole number", [&] { get_size(object, "x", "t"); });
   expect_error("from 0 to 1000000000", [&] { get_size(object, "big", "t"); });
   expect_error("from 0 to 4", [&] { get_size(parse_json(R"({"n": 5})", "t"), "n", "t", {}, 4); });
   expect_error("not a number", [&] { get_number(object, "s", "t"); });
   expect_error("not true or false", [&] { get_bool(object, "x", "t", true); });
-  expect_error("\"a\" is \"array\", not a string", [&] { get_string(object, "a", "t", "x"); });
+  expect_error("\"a\" is an array, not a string", [&] { get_string(object, "a", "t", "x"); });
   expect_error("t: there should be an object", [&] { get_size(json::array(), "n", "t"); });
 }
 

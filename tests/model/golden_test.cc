@@ -34,11 +34,13 @@ TEST_P(Golden, HiddenStatesPoolerAndEveryAttentionWeightEqualTransformers) {
     const Model model = Model::load(dir());
     EXPECT_EQ(model.has_pooler(), expected.has("pooled"));
     bertie::Run run(model, 2);
-    const Output& out = run.forward({.ids = ids, .types = types, .offsets = offsets},
-                                    {.hidden_states = true, .pooled = model.has_pooler(), .all_attention = true});
+    const Output& out =
+        run.forward({.ids = ids, .types = types, .offsets = offsets},
+                    {.hidden_states = true, .pooled = model.has_pooler(), .all_attention = true});
     ASSERT_EQ(out.hidden_states.size(), model.config().layers + 1);
     for (size_t l = 0; l <= model.config().layers; ++l)
-      EXPECT_TRUE(test::near(flat(out.hidden_states[l]), expected.floats("hidden." + std::to_string(l)), kTolerance))
+      EXPECT_TRUE(
+          test::near(flat(out.hidden_states[l]), expected.floats("hidden." + std::to_string(l)), kTolerance))
           << "hidden state " << l;
     if (model.has_pooler()) {
       EXPECT_TRUE(test::near(flat(out.pooled), expected.floats("pooled"), kTolerance));
@@ -50,7 +52,8 @@ TEST_P(Golden, HiddenStatesPoolerAndEveryAttentionWeightEqualTransformers) {
           const auto w = flat(out.attention(l, s, h));
           weights.insert(weights.end(), w.begin(), w.end());
         }
-      EXPECT_TRUE(test::near(weights, expected.floats("attention." + std::to_string(l)), kTolerance)) << "layer " << l;
+      EXPECT_TRUE(test::near(weights, expected.floats("attention." + std::to_string(l)), kTolerance))
+          << "layer " << l;
     }
   });
 }
@@ -63,8 +66,10 @@ TEST_P(Golden, TheFastPathGivesTheSameLastHiddenState) {
   const size_t layers = model.config().layers;
   EXPECT_TRUE(test::near(flat(run.forward({.ids = ids, .types = types, .offsets = offsets}).last_hidden),
                          expected.floats("hidden." + std::to_string(layers)), kTolerance));
-  const Output& out = run.forward({.ids = ids, .types = types, .offsets = offsets}, {.attention = {layers - 1}});
-  EXPECT_TRUE(test::near(flat(out.last_hidden), expected.floats("hidden." + std::to_string(layers)), kTolerance));
+  const Output& out =
+      run.forward({.ids = ids, .types = types, .offsets = offsets}, {.attention = {layers - 1}});
+  EXPECT_TRUE(
+      test::near(flat(out.last_hidden), expected.floats("hidden." + std::to_string(layers)), kTolerance));
   EXPECT_NO_THROW(out.attention(layers - 1, 0, 0));
   if (layers > 1) {
     EXPECT_THROW(out.attention(0, 0, 0), Error);

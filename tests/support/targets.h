@@ -8,7 +8,8 @@ namespace bertie::test {
 template <class Body>
 void on_every_target(const Body& body) {
   const int64_t all = hwy::SupportedTargets();
-  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}, int64_t{HWY_STATIC_TARGET}}) {
+  for (int64_t target :
+       {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}, int64_t{HWY_STATIC_TARGET}}) {
     if ((all & target) == 0) continue;
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

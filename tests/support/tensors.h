@@ -47,7 +47,8 @@ class Expected {
 };
 
 // |actual − expected| ≤ tolerance everywhere; NaN fails.
-inline testing::AssertionResult near(std::span<const float> actual, std::span<const float> expected, double tolerance) {
+inline testing::AssertionResult near(std::span<const float> actual, std::span<const float> expected,
+                                     double tolerance) {
   if (actual.size() != expected.size())
     return testing::AssertionFailure() << actual.size() << " numbers, expected " << expected.size();
   double worst = 0;
@@ -59,7 +60,8 @@ inline testing::AssertionResult near(std::span<const float> actual, std::span<co
   }
   if (worst <= tolerance) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "element " << where << " is " << actual[where] << ", expected "
-                                     << expected[where] << " (off by " << worst << ", allowed " << tolerance << ")";
+                                     << expected[where] << " (off by " << worst << ", allowed " << tolerance
+                                     << ")";
 }
 
 }  // namespace bertie::test

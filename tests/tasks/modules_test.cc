@@ -177,6 +177,65 @@ TEST(Modules, MayNotLeadOutOfTheModelsFolder) {
   }
 }
 
+TEST(Modules, MayKeepTheTransformerInAFolderOfItsOwn) {
+  MadeUpModel model;
+  model.pooling(flags(false, true, false, false));
+  const Vector expected = mean(model.hidden(kText));
+  std::filesystem::create_directories(model.path() / "0_Transformer");
+  for (const char* file : {"config.json", "model.safetensors", "vocab.txt"})
+    std::filesystem::rename(model.path() / file, model.path() / "0_Transformer" / file);
+  model.write("modules.json",
+              R"([{"type":"sentence_transformers.models.Transformer","path":"0_Transformer"},)"
+              R"({"type":"sentence_transformers.models.Pooling","path":"1_Pooling"}])");
+  expect_embedding(model, expected);
+}
+
+TEST(Modules, DecideTheLengthBeforeTheTokenizerDoes) {
+  MadeUpModel model;
+  model.pooling(flags(false, true, false, false));
+  model.modules({{"Pooling", "1_Pooling"}});
+  model.write("tokenizer_config.json", R"({"model_max_length":10})");
+  EXPECT_EQ(model.load().max_length(), 10u);
+  model.write("sentence_bert_config.json", R"({"max_seq_length":20})");
+  EXPECT_EQ(model.load().max_length(), 20u);
+  model.write("sentence_bert_config.json", R"({"max_seq_length":4000})");
+  EXPECT_EQ(model.load().max_length(), MadeUpModel::kPositions);
+}
+
+TEST(Modules, ThatWantLowerCaseForACasedTokenizerAreAnError) {
+  MadeUpModel model;
+  model.pooling(flags(false, true, false, false));
+  model.modules({{"Pooling", "1_Pooling"}});
+  model.write("sentence_bert_config.json", R"({"do_lower_case":true})");
+  EXPECT_NO_THROW(model.load());
+  model.write("tokenizer_config.json", R"({"do_lower_case":false})");
+  expect_error("lowercase", [&] { model.load(); });
+}
+
+TEST(Modules, GiveZerosForATextWithoutTokens) {
+  MadeUpModel model;
+  model.modules({{"Pooling", "1_Pooling"}});
+  std::string vocab;
+  for (int i = 0; const char* token : {"[UNK]", "[CLS]", "[SEP]", "a"})
+    vocab += fmt::format("{}\"{}\":{}", i ? "," : "", token, i), ++i;
+  model.write(
+      "tokenizer.json",
+      R"({"normalizer":{"type":"BertNormalizer","lowercase":true},"pre_tokenizer":{"type":"BertPreTokenizer"},)"
+      R"("post_processor":null,"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{)" +
+          vocab + "}}}");
+  for (const std::string& pooling : {flags(true, false, false, false), flags(false, true, true, true)}) {
+    model.pooling(pooling);
+    for (float x : model.load().embed("")) EXPECT_EQ(x, 0.0f);
+  }
+}
+
+TEST(Modules, TooManyAreAnError) {
+  MadeUpModel model;
+  model.pooling(flags(false, true, false, false));
+  model.modules(std::vector<std::pair<std::string, std::string>>(17, {"Pooling", "1_Pooling"}));
+  expect_error("1 to 16 modules", [&] { model.load(); });
+}
+
 TEST(Modules, WithSettingsThatDoNotFitAreErrorsThatNameTheFile) {
   MadeUpModel model;
   model.modules({{"Pooling", "1_Pooling"}});
@@ -187,6 +246,8 @@ TEST(Modules, WithSettingsThatDoNotFitAreErrorsThatNameTheFile) {
   expect_error("no pooling mode", [&] { model.load(); });
   model.pooling(R"("pooling_mode_lasttoken":true)");
   expect_error("pooling_mode_lasttoken", [&] { model.load(); });
+  model.pooling(R"("pooling_mode":["cls","max"])");
+  expect_error("pooling_mode", [&] { model.load(); });
   model.pooling(R"("pooling_mode_cls_token":"yes")");
   expect_error("pooling_mode_cls_token", [&] { model.load(); });
 
@@ -201,6 +262,10 @@ TEST(Modules, WithSettingsThatDoNotFitAreErrorsThatNameTheFile) {
   model.write("2_Dense/config.json",
               R"({"in_features":64,"out_features":2,"activation_function":"torch.nn.Tanh"})");
   expect_error("linear.weight of shape [2, 64]", [&] { model.load(); });
+  // What a file declares is not allocated before the tensor is seen to be there.
+  model.write("2_Dense/config.json",
+              R"({"in_features":64,"out_features":65536,"activation_function":"torch.nn.Tanh"})");
+  expect_error("linear.weight of shape [65536, 64]", [&] { model.load(); });
 }
 
 }  // namespace
