@@ -30,6 +30,9 @@ tests/golden/minilm/
         i.attention_squares       F64 [L, heads]: sum of squares over all weights of a head
         i.pooled                  F32 [C]: the pooler's output
         i.sentence                F32 [C]: mean over tokens, L2-normalised
+      and for the sentence with two banks everything:
+        i.all_hidden              F32 [L+1, n, C]
+        i.all_attention           F32 [L, heads, n, n]
 """
 
 import argparse
@@ -249,10 +252,11 @@ def long_text(sentences):
         for i in range(sentences))
 
 
+BANK = "The bank deposited the money near the river bank."
 MINILM_TEXTS = [(t, 512) for t in [
     "hello world", "flag embedding", "The weather is lovely today.", "It's so sunny outside!",
     "He drove to the stadium.", "I deposited money at the bank.", "",
-    "The bank deposited the money near the river bank.", "Crème brûlée à la carte — 東京, naïve façade; ﬁne 🙂",
+    BANK, "Crème brûlée à la carte — 東京, naïve façade; ﬁne 🙂",
     long_text(5)]] + [(long_text(60), 256), (long_text(60), 512)]
 
 
@@ -282,6 +286,8 @@ def make_minilm(source, references):
             f"{i}.pooled": pooled.numpy(),
             f"{i}.sentence": sentence.numpy(),
         }
+        if text == BANK:
+            out |= {f"{i}.all_hidden": torch.stack(h).numpy(), f"{i}.all_attention": torch.stack(a).numpy()}
         if i < len(items):
             assert items[i]["text"] == text and items[i]["input_ids"] == ids.tolist()
             other = torch.tensor(items[i]["mean_pooled_normalized"])

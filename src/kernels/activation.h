@@ -17,7 +17,7 @@ namespace bertie::kernels {
 
 enum class Activation { none, gelu, gelu_tanh, relu, silu, tanh };
 
-// y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit (0 for gelu(-Inf)).
+// y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit to within 1e-6.
 void activation_forward(Activation f, std::span<float> x);
 
 }  // namespace bertie::kernels

@@ -1,7 +1,7 @@
 #pragma once
 // Linear layers: y = f(x·Wᵀ + b), with W packed once at load.
 //
-//   x (T,K)   W (N,K) as checkpoints store it   b (N)   y (T,N)
+//   x (T,K)   W (N,K) as checkpoints store it   b (N)   y (T,N)          K ≥ 1
 //   backward: dx = dy'·W,  dW += dy'ᵀ·x,  db += Σₜ dy',  where dy' = dy·f'(x·Wᵀ + b)
 //
 // Packing: columns of y in panels of 32. Panel p holds W[32p..32p+31, :] transposed, K rows of 32 floats,

@@ -30,6 +30,7 @@ TEST(MiniLm, EqualsTransformersInEveryLayerHeadAndSentenceVector) {
   const test::Expected expected(test::source_dir() / "tests/golden/minilm/expected.safetensors");
   ASSERT_GE(texts.size(), 12u);
   bertie::Run run(encoder.model());
+  int whole = 0;  // texts of which every number is compared
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::string text = texts[i]["text"], name = std::to_string(i) + ".";
     SCOPED_TRACE(text.substr(0, 60));
@@ -41,7 +42,7 @@ TEST(MiniLm, EqualsTransformersInEveryLayerHeadAndSentenceVector) {
     const Output& out = run.forward({.ids = e.ids, .types = e.types, .offsets = offsets},
                                     {.hidden_states = true, .pooled = true, .all_attention = true});
 
-    std::vector<float> rows, weights;
+    std::vector<float> rows, weights, all_rows, all_weights;
     const auto append = [](std::vector<float>& to, std::span<const float> from) {
       to.insert(to.end(), from.begin(), from.end());
     };
@@ -72,9 +73,18 @@ TEST(MiniLm, EqualsTransformersInEveryLayerHeadAndSentenceVector) {
     EXPECT_TRUE(test::near(rows, expected.floats(name + "hidden"), kTolerance));
     EXPECT_TRUE(test::near(weights, expected.floats(name + "attention"), kTolerance));
     EXPECT_TRUE(test::near(out.pooled[0], expected.floats(name + "pooled"), kTolerance));
+    if (expected.has(name + "all_hidden")) {
+      ++whole;
+      for (size_t l = 0; l <= layers; ++l) append(all_rows, test::copy_of(out.hidden_states[l]));
+      for (size_t l = 0; l < layers; ++l)
+        for (size_t h = 0; h < heads; ++h) append(all_weights, test::copy_of(out.attention(l, 0, h)));
+      EXPECT_TRUE(test::near(all_rows, expected.floats(name + "all_hidden"), kTolerance));
+      EXPECT_TRUE(test::near(all_weights, expected.floats(name + "all_attention"), kTolerance));
+    }
     encoder.set_max_length(max_tokens);
     EXPECT_TRUE(test::near(encoder.embed(text), expected.floats(name + "sentence"), kTolerance));
   }
+  EXPECT_EQ(whole, 1);
 }
 
 TEST(MiniLm, AgreesWithOnnxRuntimeOnTheUnroundedWeights) {
