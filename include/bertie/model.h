@@ -33,6 +33,7 @@ class BERTIE_API Model {
   const Config& config() const;
   bool has_pooler() const;
   size_t parameters() const { return config().parameters(has_pooler()); }
+  // For the library itself; the type is not part of the API.
   const Weights& weights() const { return *weights_; }
 
  private:

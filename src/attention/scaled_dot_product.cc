@@ -229,9 +229,7 @@ size_t workspace_bytes(const Batch& b, bool exact, int threads) {
 
 void exact(const Batch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {
   assert(weights.size() == weights_size(b));
-  // A weights buffer of no floats still means exact.
-  static float none;
-  run(b, out, weights.empty() ? &none : weights.data(), workspace, team);
+  run(b, out, weights.data(), workspace, team);
 }
 
 void tiled(const Batch& b, Matrix<float> out, std::byte* workspace, Team& team) {

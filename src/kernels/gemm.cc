@@ -85,26 +85,34 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
 
 namespace {
 
-// Who computes what. Rows go in blocks whose slice of x takes about a third of an L2 cache. Each block's
-// panels go to the threads in large chunks, which find their next panel prefetched; the last block's tail
-// goes in single panels of half the rows, so that all threads end together.
+// Who computes what. Rows go in blocks whose slice of x takes about a third of an L2 cache (640 KiB). A
+// block's panels go to the threads in chunks; a chunk of many panels finds its next one prefetched, a small
+// one does not. So all blocks but the last go in large chunks, two a thread. Of the last block each thread
+// gets one large chunk, together 7/8 of the panels, and what is left goes in single panels of half the rows,
+// so that all threads end together, also when one was disturbed. For two threads and three blocks:
+//
+//   block 0   |  A  |  B  |  A  |  B  |      rows of a block down, panels across
+//   block 1   |  A  |  B  |  A  |  B  |
+//   block 2   |    A    |    B    |a|a|      upper halves of the rows
+//             |    A    |    B    |b|b|      lower halves
 class Schedule {
  public:
   static constexpr size_t kMaxBlocks = 256;
   struct Chunk {
-    size_t block, r0, r1, first, last, then;  // rows [r0, r1), panels [first, last), and the one wanted after
+    size_t block, r0, r1;      // rows [r0, r1)
+    size_t first, last, then;  // panels [first, last), and the one that this thread will want after them
   };
 
   Schedule(size_t rows, const Linear& layer, size_t threads)
       : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
     const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
-    const size_t block_rows =
-        std::max({size_t{56}, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
+    const size_t block_rows = std::max(
+        {4 * kTileRowsLimit, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
     blocks_ = (rows + block_rows - 1) / block_rows;
     large_ = threads == 1 ? 1 : std::min(panels_, 2 * threads);
     tail_start_ = threads == 1 ? panels_ : panels_ * 7 / 8 / threads * threads;
     tail_large_ = std::min(tail_start_, threads);
-    halves_ = rows / blocks_ >= 56 ? 2 : 1;
+    halves_ = rows / blocks_ >= 4 * kTileRowsLimit ? 2 : 1;
   }
 
   size_t blocks() const { return blocks_; }
@@ -122,7 +130,7 @@ class Schedule {
     };
     if (b + 1 < blocks_) {
       const auto [first, last] = part(panels_, large_);
-      return {b, r0, r1, first, last, threads_ == 1 ? 0 : panels_};
+      return {b, r0, r1, first, last, (c + threads_) % large_ * panels_ / large_};
     }
     if (c < tail_large_) {
       const auto [first, last] = part(tail_start_, tail_large_);
@@ -134,7 +142,11 @@ class Schedule {
   }
 
  private:
-  size_t rows_, panels_, threads_, blocks_, large_, tail_start_, tail_large_, halves_;
+  size_t rows_, panels_, threads_, blocks_;
+  size_t large_;       // chunks of a block that is not the last
+  size_t tail_large_;  // large chunks of the last block, of panels [0, tail_start_)
+  size_t tail_start_;  // from here on single panels
+  size_t halves_;      // of the rows, for single panels: 2, or 1 where rows are few
 };
 
 void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f,
