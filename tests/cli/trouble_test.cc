@@ -1,6 +1,9 @@
 // Files that are wrong, disks that are full, pipes that close, text that is not text, terminals.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -185,7 +188,19 @@ TEST(Trouble, EscapeSequencesNeverReachTheTerminal) {
   expect_clean(run({"demo", hostile}, plain).out);
 }
 
-TEST(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
+// Needs a pseudo-terminal, which not every container has.
+class Terminal : public testing::Test {
+ protected:
+  void SetUp() override {
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0 || !ptsname(terminal) ||
+        !fs::exists(ptsname(terminal)))
+      GTEST_SKIP() << "no pseudo-terminals here";
+    close(terminal);
+  }
+};
+
+TEST_F(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
   const ModelFolder model;
   const Result r = run({"embed", "-m", model.name()}, {.terminal = true});
   EXPECT_EQ(r.code, 2);
@@ -193,7 +208,7 @@ TEST(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
   EXPECT_NE(r.out.find("--file"), std::string::npos) << r.out;
 }
 
-TEST(Terminal, ColoursAreForTerminalsThatWantThem) {
+TEST_F(Terminal, ColoursAreForTerminalsThatWantThem) {
   EXPECT_NE(run({"demo"}, {.terminal = true}).out.find("\x1b["), std::string::npos);
   EXPECT_EQ(run({"demo"}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),
             std::string::npos);
@@ -202,7 +217,7 @@ TEST(Terminal, ColoursAreForTerminalsThatWantThem) {
   EXPECT_EQ(run({"demo"}).out.find('\x1b'), std::string::npos);
 }
 
-TEST(Terminal, EmbedGivesASummaryToReadAndJsonWhenAsked) {
+TEST_F(Terminal, EmbedGivesASummaryToReadAndJsonWhenAsked) {
   const ModelFolder model;
   const Result summary = run({"embed", "-m", model.name(), "you found me"}, {.terminal = true});
   EXPECT_EQ(summary.code, 0);
@@ -212,7 +227,7 @@ TEST(Terminal, EmbedGivesASummaryToReadAndJsonWhenAsked) {
   EXPECT_TRUE(json::accept(exact.out)) << exact.out;
 }
 
-TEST(Terminal, ProgressIsShownWhereResultsGoToAFile) {
+TEST_F(Terminal, ProgressIsShownWhereResultsGoToAFile) {
   const ModelFolder model;
   const TemporaryFolder folder;
   const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "you"}, {.terminal = true});
