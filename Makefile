@@ -26,7 +26,7 @@ test-slow: packages
 bench: build
 	@tools/install_packages.sh $(BENCH_PACKAGES)
 	@cmake --preset release > /dev/null && cmake --build build --target bertie_kernels_bench -j $(JOBS)
-	@OMP_NUM_THREADS=1 build/bertie_kernels_bench
+	@OMP_NUM_THREADS=1 build/bertie_kernels_bench --benchmark_repetitions=8 --benchmark_enable_random_interleaving=true
 	@build/bertie bench encode
 
 FUZZ_SECONDS ?= 300
