@@ -167,8 +167,8 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
                                         Team& team) {
-  assert(y.data() != x.data() && y.data() != residual.data());
   if (x.rows() == 0) return;
+  assert(y.data() != x.data() && y.data() != residual.data());
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
     linear_forward(x, layer, Activation::none, y, team);
