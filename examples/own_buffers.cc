@@ -11,7 +11,7 @@ int main() {
   float out[6], weights[9];
 
   // softmax(Q·Kᵀ/√2)·V; rows are words, columns are d_k.
-  bertie::attention({q, 3, 2}, {k, 3, 2}, {v, 3, 2}, {out, 3, 2}, {weights, 3, 3});
+  bertie::attention({q, 3, 2}, {k, 3, 2}, {v, 3, 2}, {out, 3, 2}, weights);
 
   for (int i = 0; i < 3; ++i)
     std::printf("%-6s looks at You %.4f, found %.4f, me %.4f  and becomes [%.4f, %.4f]\n", words[i],

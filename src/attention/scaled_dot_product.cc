@@ -232,7 +232,7 @@ void exact(const Batch& b, Matrix<float> out, std::span<float> weights, std::byt
   run(b, out, weights.data(), workspace, team);
 }
 
-void tiled(const Batch& b, Matrix<float> out, std::byte* workspace, Team& team) {
+void tiled(const Batch& b, Matrix<float> out, std::span<float>, std::byte* workspace, Team& team) {
   run(b, out, nullptr, workspace, team);
 }
 

@@ -14,25 +14,14 @@
 #include <cstdint>
 #include <span>
 
+#include "attention/batch.h"
 #include "bertie/view.h"
 #include "core/arena.h"
 #include "core/parallel.h"
 
 namespace bertie::dot_product {
 
-// Sequence s owns rows q_offsets[s] .. q_offsets[s+1]-1 of q and out, and k_offsets[s].. of k and v.
-struct Batch {
-  Matrix<const float> q = {}, k = {}, v = {};  // (Tq, H·D), (Tk, H·D), (Tk, H·Dv)
-  std::span<const int32_t> q_offsets, k_offsets;
-  size_t heads = 1;
-  float scale = 1;
-
-  size_t sequences() const { return q_offsets.size() - 1; }
-  size_t queries(size_t s) const { return size_t(q_offsets[s + 1] - q_offsets[s]); }
-  size_t keys(size_t s) const { return size_t(k_offsets[s + 1] - k_offsets[s]); }
-  size_t head_size() const { return q.cols() / heads; }
-  size_t value_size() const { return v.cols() / heads; }
-};
+using Batch = AttentionBatch;
 
 // Floats that the weights of all sequences take: Σₛ H·n·m. Those of sequence s begin at the sum before it,
 // as (H, n, m).
@@ -43,6 +32,20 @@ size_t workspace_bytes(const Batch& batch, bool exact, int threads);
 
 // weights.size() == weights_size(batch). workspace has workspace_bytes.
 void exact(const Batch& batch, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team);
-void tiled(const Batch& batch, Matrix<float> out, std::byte* workspace, Team& team);
+
+// log_sums is (Tq, H) for the backward pass, or empty.
+void tiled(const Batch& batch, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,
+           Team& team);
+
+// Where gradients go. q, k, v are assigned; the others are added to, or empty.
+struct Gradients {
+  Matrix<float> q, k, v;
+  Matrix<float> additive = {};
+  std::span<float> spans = {};
+};
+
+size_t backward_workspace_bytes(const Batch& batch, int threads);
+void backward(const Batch& batch, Matrix<const float> out, std::span<const float> log_sums,
+              Matrix<const float> d_out, const Gradients& gradients, std::byte* workspace, Team& team);
 
 }  // namespace bertie::dot_product

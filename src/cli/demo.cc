@@ -39,7 +39,7 @@ Steps work() {
       s.scores[i * kWords + j] = score;
       s.scaled[i * kWords + j] = score / std::sqrt(float(kHead));
     }
-  attention(q, k, v, {s.output.data(), kWords, kHead}, Matrix<float>(s.weights.data(), kWords, kWords));
+  attention(q, k, v, {s.output.data(), kWords, kHead}, s.weights);
   return s;
 }
 

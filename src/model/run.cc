@@ -148,7 +148,7 @@ const Output& Run::forward(const Batch& batch, const Capture& capture) {
       dot_product::exact(attention, context, {weights, weights_size}, workspace, team);
       out.attention_[l] = weights;
     } else {
-      dot_product::tiled(attention, context, workspace, team);
+      dot_product::tiled(attention, context, {}, workspace, team);
     }
     kernels::linear_residual_layer_norm_forward(context, layer.attention_out, x, layer.attention_norm, other,
                                                 team);

@@ -62,7 +62,7 @@ inline AttentionResult run_exact(const dot_product::Batch& b, Team& team) {
 inline std::vector<float> run_tiled(const dot_product::Batch& b, Team& team) {
   Guarded out(b.q.rows() * b.v.cols());
   Block workspace(dot_product::workspace_bytes(b, false, team.threads()));
-  dot_product::tiled(b, {out.data(), b.q.rows(), b.v.cols()}, workspace.data(), team);
+  dot_product::tiled(b, {out.data(), b.q.rows(), b.v.cols()}, {}, workspace.data(), team);
   EXPECT_TRUE(out.intact());
   return {out.span().begin(), out.span().end()};
 }

@@ -130,7 +130,7 @@ TEST(Attention, LeavesTheGapsBetweenOutputRowsAlone) {
     test::Guarded out(5 * 16);
     std::fill(out.span().begin(), out.span().end(), test::Guarded::guard());
     Block workspace(workspace_bytes(b, false, 1));
-    tiled(b, {out.data(), 5, 10, 16}, workspace.data(), team);
+    tiled(b, {out.data(), 5, 10, 16}, {}, workspace.data(), team);
     EXPECT_TRUE(test::same_bits(test::copy_of({out.data(), 5, 10, 16}), expected));
     for (size_t i = 0; i < 80; ++i) EXPECT_EQ(out.span()[i] == test::Guarded::guard(), i % 16 >= 10) << i;
   });
