@@ -1,0 +1,154 @@
+#include "attention/look.h"
+
+#include <bit>
+#include <cmath>
+
+#include "attention/big_bird.h"
+
+namespace bertie {
+namespace {
+
+using Kind = Look::Kind;
+
+// The words for keys j0..j1−1, to which ranges of keys are added.
+struct Words {
+  Words(uint32_t* words, int64_t from, int64_t to) : bits(words), j0(from), j1(to) {
+    std::fill_n(bits, (j1 - j0 + 31) / 32, 0u);
+  }
+  void add(int64_t from, int64_t to) const {
+    from = std::max(from, j0) - j0, to = std::min(to, j1) - j0;
+    if (from >= to) return;
+    const int64_t first = from / 32, last = (to - 1) / 32;
+    const uint32_t head = ~0u << (from % 32), tail = ~0u >> (31 - (to - 1) % 32);
+    if (first == last) {
+      bits[first] |= head & tail;
+      return;
+    }
+    bits[first] |= head;
+    std::fill(bits + first + 1, bits + last, ~0u);
+    bits[last] |= tail;
+  }
+  uint32_t* bits;
+  int64_t j0, j1;
+};
+
+bool overlap(int64_t a0, int64_t a1, int64_t b0, int64_t b1) { return std::max(a0, b0) < std::min(a1, b1); }
+
+// Is there a global token in [from, to)?
+bool any_global(std::span<const int32_t> global, int64_t from, int64_t to) {
+  const auto it = std::lower_bound(global.begin(), global.end(), from);
+  return it != global.end() && *it < to;
+}
+
+int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+}  // namespace
+
+Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size_t m)
+    : look_(look),
+      head_(head),
+      first_row_(first_row),
+      m_(int64_t(m)),
+      shift_(look.queries_at_end ? int64_t(m) - int64_t(n) : 0) {
+  if (look.kind == Kind::adaptive_span) {
+    span_ = look.spans[head];
+    // Distances x < ramp + span have a weight; beyond the keys it does not matter how far.
+    reach_ = int64_t(std::min(std::ceil(double(look.ramp) + double(span_)) - 1, double(n + m)));
+  }
+}
+
+void Pattern::prepare(size_t r0, size_t r1) {
+  if (look_.kind != Kind::big_bird || r0 >= r1) return;
+  const int64_t block = int64_t(look_.blocks.block);
+  first_block_ = floor_div(position(r0), block);
+  random_.resize(size_t(floor_div(position(r1 - 1), block) - first_block_ + 1));
+  for (size_t b = 0; b < random_.size(); ++b) {
+    random_[b].clear();
+    if (first_block_ + int64_t(b) >= 0)
+      random_blocks(look_.blocks, head_, size_t(first_block_) + b, size_t((m_ + block - 1) / block), random_[b]);
+  }
+}
+
+bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const {
+  const int64_t p0 = position(r0), p1 = position(r1 - 1), j0 = int64_t(first_key), j1 = int64_t(last_key);
+  switch (look_.kind) {
+    case Kind::full:
+    case Kind::mask:
+      return true;
+    case Kind::causal:
+    case Kind::strided:
+    case Kind::fixed:
+      return j0 <= p1;
+    case Kind::window_and_global:
+      if (any_global(look_.global, j0, j1) || any_global(look_.global, p0, p1 + 1)) return true;
+      [[fallthrough]];
+    case Kind::window:
+      return overlap(p0 - int64_t(look_.before), p1 + int64_t(look_.after) + 1, j0, j1);
+    case Kind::adaptive_span:
+      return overlap(p0 - reach_, look_.both_sides ? p1 + reach_ + 1 : p1 + 1, j0, j1);
+    case Kind::big_bird: {
+      const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
+      const int64_t global = int64_t(look_.blocks.global), b0 = floor_div(p0, block), b1 = floor_div(p1, block);
+      if (b0 < global || j0 < global * block) return true;
+      if (overlap((b0 - side) * block, (b1 + side + 1) * block, j0, j1)) return true;
+      for (int64_t b = b0; b <= b1; ++b)
+        for (int32_t r : random_[size_t(b - first_block_)])
+          if (overlap(r * block, (r + 1) * block, j0, j1)) return true;
+      return false;
+    }
+  }
+  return true;
+}
+
+void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) const {
+  const Words words(bits, int64_t(first_key), std::min(int64_t(last_key), m_));
+  const int64_t p = position(i);
+  switch (look_.kind) {
+    case Kind::full:
+      return words.add(0, m_);
+    case Kind::causal:
+      return words.add(0, p + 1);
+    case Kind::window_and_global:
+      if (any_global(look_.global, p, p + 1)) return words.add(0, m_);
+      for (auto g = std::lower_bound(look_.global.begin(), look_.global.end(), words.j0);
+           g != look_.global.end() && *g < words.j1; ++g)
+        words.add(*g, *g + 1);
+      [[fallthrough]];
+    case Kind::window:
+      return words.add(p - int64_t(look_.before), p + int64_t(look_.after) + 1);
+    case Kind::big_bird: {
+      const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
+      const int64_t global = int64_t(look_.blocks.global), b = floor_div(p, block);
+      if (p >= 0 && b < global) return words.add(0, m_);
+      words.add(0, global * block);
+      words.add((b - side) * block, (b + side + 1) * block);
+      for (int32_t r : random_[size_t(b - first_block_)]) words.add(r * block, (r + 1) * block);
+      return;
+    }
+    case Kind::strided: {
+      const int64_t stride = int64_t(look_.stride);
+      words.add(p - stride + 1, p + 1);
+      // p − t·stride for t ≥ 1, from the first one at or after j0
+      const int64_t first = words.j0 + (((p - words.j0) % stride) + stride) % stride;
+      for (int64_t j = first; j < std::min(words.j1, p); j += stride) words.add(j, j + 1);
+      return;
+    }
+    case Kind::fixed: {
+      const int64_t stride = int64_t(look_.stride), block = floor_div(p, stride);
+      words.add(block * stride, p + 1);
+      for (int64_t b = words.j0 / stride; b < block && b * stride < words.j1; ++b)
+        words.add((b + 1) * stride - int64_t(look_.summary), (b + 1) * stride);
+      return;
+    }
+    case Kind::mask: {
+      const uint8_t* allowed = look_.allowed.row(first_row_ + i);
+      for (int64_t j = words.j0; j < words.j1; ++j)
+        bits[(j - words.j0) / 32] |= uint32_t(allowed[j] != 0) << ((j - words.j0) % 32);
+      return;
+    }
+    case Kind::adaptive_span:
+      return words.add(p - reach_, look_.both_sides ? p + reach_ + 1 : p + 1);
+  }
+}
+
+}  // namespace bertie

@@ -1,0 +1,44 @@
+#pragma once
+// Where one head of one sequence looks, in the units of the kernel: panels of 32 keys and a word of 32 bits
+// for each query and panel. Whole panels that nobody of a tile of queries sees are never computed.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "bertie/attention.h"
+
+namespace bertie {
+
+class Pattern {
+ public:
+  // n queries, m keys; first_row is the sequence's first row of q in the batch.
+  Pattern(const Look& look, size_t head, size_t first_row, size_t n, size_t m);
+
+  // Prepares for queries r0..r1−1; call it before the others.
+  void prepare(size_t r0, size_t r1);
+
+  // False only if none of queries r0..r1−1 sees any of keys j0..j1−1. O(1) or nearly.
+  bool any(size_t r0, size_t r1, size_t j0, size_t j1) const;
+
+  // bits[p], bit b: query i sees key j0 + 32·p + b. Writes all words up to j1.
+  void row(size_t i, size_t j0, size_t j1, uint32_t* bits) const;
+
+  // The factor of the weight of key j for query i, 0 < … ≤ 1 for keys it sees; 1 except in a ramp.
+  bool has_ramp() const { return look_.kind == Look::Kind::adaptive_span; }
+  float span() const { return span_; }
+  float ramp() const { return look_.ramp; }
+  int64_t position(size_t i) const { return int64_t(i) + shift_; }
+
+ private:
+  const Look& look_;
+  size_t head_, first_row_;
+  int64_t m_, shift_;
+  float span_ = 0;
+  int64_t reach_ = 0;  // adaptive span: the farthest key that is seen
+  // BigBird: random blocks of the prepared queries' blocks, from block first_block_ on.
+  int64_t first_block_ = 0;
+  std::vector<std::vector<int32_t>> random_;
+};
+
+}  // namespace bertie
