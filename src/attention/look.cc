@@ -40,8 +40,6 @@ bool any_global(std::span<const int32_t> global, int64_t from, int64_t to) {
   return it != global.end() && *it < to;
 }
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-
 }  // namespace
 
 Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size_t m)
@@ -60,13 +58,11 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
 void Pattern::prepare(size_t r0, size_t r1) {
   if (look_.kind != Kind::big_bird || r0 >= r1) return;
   const int64_t block = int64_t(look_.blocks.block);
-  first_block_ = floor_div(position(r0), block);
-  random_.resize(size_t(floor_div(position(r1 - 1), block) - first_block_ + 1));
-  for (size_t b = 0; b < random_.size(); ++b) {
-    random_[b].clear();
-    if (first_block_ + int64_t(b) >= 0)
-      random_blocks(look_.blocks, head_, size_t(first_block_) + b, size_t((m_ + block - 1) / block), random_[b]);
-  }
+  first_block_ = big_bird_block(look_.blocks, position(r0));
+  random_.resize(size_t(big_bird_block(look_.blocks, position(r1 - 1)) - first_block_ + 1));
+  for (size_t b = 0; b < random_.size(); ++b)
+    random_blocks(look_.blocks, head_, first_block_ + int64_t(b), size_t((m_ + block - 1) / block),
+                  random_[b]);
 }
 
 bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const {
@@ -88,7 +84,8 @@ bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const
       return overlap(p0 - reach_, look_.both_sides ? p1 + reach_ + 1 : p1 + 1, j0, j1);
     case Kind::big_bird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
-      const int64_t global = int64_t(look_.blocks.global), b0 = floor_div(p0, block), b1 = floor_div(p1, block);
+      const int64_t global = int64_t(look_.blocks.global), b0 = big_bird_block(look_.blocks, p0),
+                    b1 = big_bird_block(look_.blocks, p1);
       if (b0 < global || j0 < global * block) return true;
       if (overlap((b0 - side) * block, (b1 + side + 1) * block, j0, j1)) return true;
       for (int64_t b = b0; b <= b1; ++b)
@@ -118,7 +115,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
       return words.add(p - int64_t(look_.before), p + int64_t(look_.after) + 1);
     case Kind::big_bird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
-      const int64_t global = int64_t(look_.blocks.global), b = floor_div(p, block);
+      const int64_t global = int64_t(look_.blocks.global), b = big_bird_block(look_.blocks, p);
       if (p >= 0 && b < global) return words.add(0, m_);
       words.add(0, global * block);
       words.add((b - side) * block, (b + side + 1) * block);
@@ -134,7 +131,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
       return;
     }
     case Kind::fixed: {
-      const int64_t stride = int64_t(look_.stride), block = floor_div(p, stride);
+      const int64_t stride = int64_t(look_.stride), block = p >= 0 ? p / stride : -1;
       words.add(block * stride, p + 1);
       for (int64_t b = words.j0 / stride; b < block && b * stride < words.j1; ++b)
         words.add((b + 1) * stride - int64_t(look_.summary), (b + 1) * stride);

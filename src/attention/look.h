@@ -24,7 +24,8 @@ class Pattern {
   // bits[p], bit b: query i sees key j0 + 32·p + b. Writes all words up to j1.
   void row(size_t i, size_t j0, size_t j1, uint32_t* bits) const;
 
-  // The factor of the weight of key j for query i, 0 < … ≤ 1 for keys it sees; 1 except in a ramp.
+  bool full() const { return look_.kind == Look::Kind::full; }
+  // Adaptive span: weights fade from `span` to `span + ramp`.
   bool has_ramp() const { return look_.kind == Look::Kind::adaptive_span; }
   float span() const { return span_; }
   float ramp() const { return look_.ramp; }

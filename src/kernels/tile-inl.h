@@ -1,6 +1,6 @@
 // The one inner loop of all matrix products, in linear layers and in attention.
 //
-//   out[i, 0..31] = init[i] + Σₖ a[i, k]·b[k, 0..31]      i < R rows, b a "panel" of 32 columns
+//   out[i, 0..31] = start[i] + Σₖ a[i, k]·b[k, 0..31]      i < R rows, b a "panel" of 32 columns
 //
 // A panel row is two cache lines whatever the vector length, so packed weights are the same bytes on
 // every machine. Sums run over k in order with one fused multiply-add each: an element's value does not
@@ -30,7 +30,7 @@ inline constexpr size_t kMaxTileRows = 6;
 inline constexpr size_t kAhead = 24;  // rows of b to prefetch into L1
 
 struct TileArgs {
-  const float* a;  // R rows, stride a_stride
+  const float* a;  // R rows, stride a_stride; for tile_transposed k_count rows of R
   size_t a_stride;
   const float* b;  // k_count rows of kPanel, contiguous
   size_t k_count;
@@ -38,11 +38,12 @@ struct TileArgs {
   size_t out_stride;
   const float* bias = nullptr;      // kPanel values added to every row at the end
   bool accumulate = false;          // start from out instead of zero
+  const float* start = nullptr;     // R values: row i starts from start[i]
   const float* prefetch = nullptr;  // cache lines to bring into L2 on the way: the next panel's
   size_t prefetch_lines = 0;
 };
 
-template <size_t R>
+template <size_t R, bool kTransposed>
 HWY_INLINE void tile_rows(const TileArgs& t) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -58,7 +59,7 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
         sum[i][0] = hn::LoadU(d, out);
         sum[i][1] = hn::LoadU(d, out + kLanes);
       } else {
-        sum[i][0] = sum[i][1] = hn::Zero(d);
+        sum[i][0] = sum[i][1] = t.start ? hn::Set(d, t.start[i]) : hn::Zero(d);
       }
     }
     const float* HWY_RESTRICT a = t.a;
@@ -71,7 +72,7 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
       if constexpr (kLanes == 16) __builtin_prefetch(b + (k + kAhead) * kPanel + kLanes);
 #pragma GCC unroll 16
       for (size_t i = 0; i < R; ++i) {
-        const V ai = hn::Set(d, a[i * stride + k]);
+        const V ai = hn::Set(d, kTransposed ? a[k * stride + i] : a[i * stride + k]);
         sum[i][0] = hn::MulAdd(ai, b0, sum[i][0]);
         sum[i][1] = hn::MulAdd(ai, b1, sum[i][1]);
       }
@@ -108,48 +109,54 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
   }
 }
 
-template <size_t R>
+template <size_t R, bool kTransposed>
 HWY_NOINLINE void tile_of(const TileArgs& t) {
-  tile_rows<R>(t);
+  tile_rows<R, kTransposed>(t);
 }
 
-// rows in 1..kMaxTileRows
-HWY_INLINE void tile(size_t rows, const TileArgs& t) {
+template <bool kTransposed>
+HWY_INLINE void tile_switch(size_t rows, const TileArgs& t) {
   switch (rows) {
     case 1:
-      return tile_of<1>(t);
+      return tile_of<1, kTransposed>(t);
     case 2:
-      return tile_of<2>(t);
+      return tile_of<2, kTransposed>(t);
     case 3:
-      return tile_of<3>(t);
+      return tile_of<3, kTransposed>(t);
     case 4:
-      return tile_of<4>(t);
+      return tile_of<4, kTransposed>(t);
     case 5:
-      return tile_of<5>(t);
+      return tile_of<5, kTransposed>(t);
     case 6:
-      return tile_of<6>(t);
+      return tile_of<6, kTransposed>(t);
 #if HWY_TARGET <= HWY_AVX3
     case 7:
-      return tile_of<7>(t);
+      return tile_of<7, kTransposed>(t);
     case 8:
-      return tile_of<8>(t);
+      return tile_of<8, kTransposed>(t);
     case 9:
-      return tile_of<9>(t);
+      return tile_of<9, kTransposed>(t);
     case 10:
-      return tile_of<10>(t);
+      return tile_of<10, kTransposed>(t);
     case 11:
-      return tile_of<11>(t);
+      return tile_of<11, kTransposed>(t);
     case 12:
-      return tile_of<12>(t);
+      return tile_of<12, kTransposed>(t);
     case 13:
-      return tile_of<13>(t);
+      return tile_of<13, kTransposed>(t);
     case 14:
-      return tile_of<14>(t);
+      return tile_of<14, kTransposed>(t);
 #endif
     default:
       HWY_DASSERT(false);
   }
 }
+
+// rows in 1..kMaxTileRows
+HWY_INLINE void tile(size_t rows, const TileArgs& t) { tile_switch<false>(rows, t); }
+
+// The same with a stored the other way round: a[k·a_stride + i].
+HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t) { tile_switch<true>(rows, t); }
 
 // Splits `rows` into tiles as equal as can be: 15 rows are 8 + 7, never 14 + 1.
 struct RowTiles {

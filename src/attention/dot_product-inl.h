@@ -1,0 +1,254 @@
+// What the forward and the backward pass of dot-product attention share: packing, scores, and the masks.
+// Included once per instruction set.
+#if defined(BERTIE_ATTENTION_DOT_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BERTIE_ATTENTION_DOT_PRODUCT_INL_H_
+#undef BERTIE_ATTENTION_DOT_PRODUCT_INL_H_
+#else
+#define BERTIE_ATTENTION_DOT_PRODUCT_INL_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "attention/dropout.h"
+#include "attention/head.h"
+#include "kernels/softmax-inl.h"
+#include "kernels/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bertie::dot_product::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace kn = kernels::HWY_NAMESPACE;
+
+inline constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
+
+// to[c·32 + j] = from(j, c) for a panel of up to 32 keys; the keys that are missing are 0.
+HWY_INLINE void transpose_panel(Matrix<const float> from, float* to) {
+  const size_t d = from.cols(), width = from.rows();
+  size_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d4;
+  for (; j + 4 <= width; j += 4) {
+    size_t c = 0;
+    for (; c + 4 <= d; c += 4) {
+      const auto r0 = hn::LoadU(d4, from.row(j) + c), r1 = hn::LoadU(d4, from.row(j + 1) + c);
+      const auto r2 = hn::LoadU(d4, from.row(j + 2) + c), r3 = hn::LoadU(d4, from.row(j + 3) + c);
+      const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
+      const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
+      hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + c * kPanel + j);
+      hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (c + 1) * kPanel + j);
+      hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (c + 2) * kPanel + j);
+      hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (c + 3) * kPanel + j);
+    }
+    for (; c < d; ++c)
+      for (size_t i = 0; i < 4; ++i) to[c * kPanel + j + i] = from(j + i, c);
+  }
+#endif
+  for (; j < width; ++j)
+    for (size_t c = 0; c < d; ++c) to[c * kPanel + j] = from(j, c);
+  if (width < kPanel)
+    for (size_t c = 0; c < d; ++c) std::fill(to + c * kPanel + width, to + (c + 1) * kPanel, 0.0f);
+}
+
+// The rows of `from` in panels of 32 columns, each `panel_rows` rows apart from the next: what a product
+// takes as its right side. Missing columns are 0.
+HWY_INLINE void pack_rows(Matrix<const float> from, float factor, float* to, size_t panel_rows) {
+  const hn::ScalableTag<float> d;
+  const auto f = hn::Set(d, factor);
+  for (size_t c0 = 0; c0 < from.cols(); c0 += kPanel) {
+    const size_t width = std::min(kPanel, from.cols() - c0);
+    float* panel = to + c0 * panel_rows;
+    for (size_t r = 0; r < from.rows(); ++r) {
+      const float* row = from.row(r) + c0;
+      float* into = panel + r * kPanel;
+      size_t c = 0;
+      for (; c + kLanes <= width; c += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + c), f), d, into + c);
+      for (; c < width; ++c) into[c] = row[c] * factor;
+      std::fill(into + width, into + kPanel, 0.0f);
+    }
+  }
+}
+
+// A copy of `from`, times factor, without gaps.
+HWY_INLINE void pack_left(Matrix<const float> from, float factor, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto f = hn::Set(d, factor);
+  for (size_t r = 0; r < from.rows(); ++r, to += from.cols()) {
+    const float* row = from.row(r);
+    size_t c = 0;
+    for (; c + kLanes <= from.cols(); c += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + c), f), d, to + c);
+    for (; c < from.cols(); ++c) to[c] = row[c] * factor;
+  }
+}
+
+HWY_INLINE bool all_finite(Matrix<const float> x) {
+  const hn::ScalableTag<float> d;
+  auto zeros = hn::Zero(d);
+  float rest = 0;
+  for (size_t r = 0; r < x.rows(); ++r) {
+    size_t c = 0;
+    for (; c + kLanes <= x.cols(); c += kLanes)
+      zeros = hn::MulAdd(hn::LoadU(d, x.row(r) + c), hn::Zero(d), zeros);
+    for (; c < x.cols(); ++c) rest += x(r, c) * 0;
+  }
+  return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
+}
+
+// Which panels of keys j0..j1−1 a tile of `count` queries from r0 on has to compute: their numbers (from j0)
+// go to `panels`, and into `masked` whether some query of the tile does not see all of the panel; then
+// bits[i·stride + panel] says what query r0 + i sees. Returns how many there are.
+struct Panels {
+  uint32_t* panels;
+  uint8_t* masked;
+  uint32_t* bits;
+  size_t stride;
+};
+HWY_INLINE size_t find_panels(const Pattern& pattern, size_t r0, size_t count, size_t j0, size_t j1,
+                              const Panels& to) {
+  const size_t panels = (j1 - j0 + kPanel - 1) / kPanel, tail = (j1 - j0) % kPanel;
+  if (pattern.full()) {
+    for (size_t p = 0; p < panels; ++p) to.panels[p] = uint32_t(p), to.masked[p] = 0;
+    if (tail != 0) {
+      to.masked[panels - 1] = 1;
+      for (size_t i = 0; i < count; ++i) to.bits[i * to.stride + panels - 1] = (1u << tail) - 1;
+    }
+    return panels;
+  }
+  if (!pattern.any(r0, r0 + count, j0, j1)) return 0;
+  for (size_t i = 0; i < count; ++i) pattern.row(r0 + i, j0, j1, to.bits + i * to.stride);
+  size_t found = 0;
+  for (size_t p = 0; p < panels; ++p) {
+    uint32_t some = 0, every = ~0u;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t word = to.bits[i * to.stride + p];
+      some |= word, every &= word;
+    }
+    if (some == 0) continue;
+    to.panels[found] = uint32_t(p);
+    to.masked[found++] = every != ~0u;
+  }
+  return found;
+}
+
+// x[b] = value where bit b of `bits` is 0, over a panel.
+HWY_INLINE void set_unseen(float* x, uint32_t bits, float value) {
+  static constexpr uint32_t kBit[32] = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,
+                                        1u << 7,  1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13,
+                                        1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20,
+                                        1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27,
+                                        1u << 28, 1u << 29, 1u << 30, 1u << 31};
+  if (bits == ~0u) return;
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto word = hn::Set(du, bits);
+  for (size_t v = 0; v < kPanel; v += kLanes) {
+    const auto unseen = hn::RebindMask(d, hn::Eq(hn::And(word, hn::LoadU(du, kBit + v)), hn::Zero(du)));
+    hn::StoreU(hn::IfThenElse(unseen, hn::Set(d, value), hn::LoadU(d, x + v)), d, x + v);
+  }
+}
+
+// The scores of `count` queries and one packed panel of keys, in powers of two: q is packed times log₂e.
+//   dot       start[i] + Σ_c q[i,c]·k[c,j]
+//   additive  start[i] + Σₐ u[a]·tanh(q[i,a] + k[a,j])
+HWY_INLINE void score_panel(const Head& h, size_t count, const float* q, const float* k, const float* start,
+                            float* out, size_t stride) {
+  const size_t size = h.q.cols();
+  if (h.additive.empty())
+    return kn::tile(count, {.a = q,
+                            .a_stride = size,
+                            .b = k,
+                            .k_count = size,
+                            .out = out,
+                            .out_stride = stride,
+                            .start = start});
+  const hn::ScalableTag<float> d;
+  for (size_t i = 0; i < count; ++i)
+    for (size_t v = 0; v < kPanel; v += kLanes) {
+      auto sum = hn::Set(d, start ? start[i] : 0.0f);
+      for (size_t a = 0; a < size; ++a) {
+        const auto x = hn::Add(hn::Set(d, q[i * size + a]), hn::LoadU(d, k + a * kPanel + v));
+        sum = hn::MulAdd(hn::Set(d, h.additive[a] * kLog2e), kn::tanh(d, x), sum);
+      }
+      hn::StoreU(sum, d, out + i * stride + v);
+    }
+}
+
+// Philox for the counters (i, group·16 + lane, head, sequence): word w of `out` at out[16·w + lane].
+HWY_INLINE void philox_group(uint32_t i, uint32_t group, const Head& h, uint32_t* out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (uint32_t lane = 0; lane < 16; ++lane) {
+    const auto words = philox({i, group * 16 + lane, uint32_t(h.head), uint32_t(h.sequence)},
+                              {uint32_t(h.dropout.seed), uint32_t(h.dropout.seed >> 32)});
+    for (size_t w = 0; w < 4; ++w) out[16 * w + lane] = words[w];
+  }
+#else
+  const hn::ScalableTag<uint32_t> d;
+  using V = hn::Vec<decltype(d)>;
+  // High and low halves of a·m for each lane, from the products of even and of odd lanes.
+  const auto multiply = [&](V a, uint32_t m, V& high, V& low) HWY_ATTR {
+    const V factor = hn::Set(d, m);
+    const auto even = hn::BitCast(d, hn::MulEven(a, factor));
+    const auto odd = hn::BitCast(d, hn::MulEven(hn::Shuffle2301(a), factor));
+    low = hn::OddEven(hn::Shuffle2301(odd), even);
+    high = hn::OddEven(odd, hn::Shuffle2301(even));
+  };
+  for (uint32_t lane = 0; lane < 16; lane += uint32_t(kLanes)) {
+    V c0 = hn::Set(d, i), c1 = hn::Iota(d, group * 16 + lane), c2 = hn::Set(d, uint32_t(h.head)),
+      c3 = hn::Set(d, uint32_t(h.sequence));
+    uint32_t k0 = uint32_t(h.dropout.seed), k1 = uint32_t(h.dropout.seed >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
+      V high0, low0, high1, low1;
+      multiply(c0, 0xD2511F53, high0, low0);
+      multiply(c2, 0xCD9E8D57, high1, low1);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+      c1 = low1, c3 = low0;
+    }
+    hn::StoreU(c0, d, out + lane);
+    hn::StoreU(c1, d, out + 16 + lane);
+    hn::StoreU(c2, d, out + 32 + lane);
+    hn::StoreU(c3, d, out + 48 + lane);
+  }
+#endif
+}
+
+// Which weights of query i and a panel of keys survive dropout. Panels come in increasing order for the sake
+// of speed: four of them share one draw.
+class Keep {
+ public:
+  Keep(const Head& h, size_t i) : h_(h), i_(uint32_t(i)) {}
+  uint32_t bits(size_t panel) {
+    if (uint32_t(panel / 4) != group_) philox_group(i_, group_ = uint32_t(panel / 4), h_, words_);
+    const uint32_t* word = words_ + panel % 4 * 16;
+    const hn::ScalableTag<int32_t> d;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto below = hn::Set(d, int32_t(h_.drop_below));
+    const auto at_least = [&](hn::Vec<decltype(du)> x) HWY_ATTR {
+      uint8_t bytes[8] = {};
+      hn::StoreMaskBits(d, hn::Not(hn::Lt(hn::BitCast(d, x), below)), bytes);
+      return uint32_t(bytes[0]) | uint32_t(bytes[1]) << 8;
+    };
+    uint32_t kept = 0;
+    for (size_t lane = 0; lane < 16; lane += kLanes) {
+      const auto w = hn::LoadU(du, word + lane);
+      kept |= at_least(hn::And(w, hn::Set(du, 0xFFFF))) << lane | at_least(hn::ShiftRight<16>(w))
+                                                                      << (16 + lane);
+    }
+    return kept;
+  }
+
+ private:
+  const Head& h_;
+  uint32_t i_, group_ = ~0u;
+  HWY_ALIGN uint32_t words_[64];
+};
+
+// Adaptive span: the factor of key j for a query at `position`.
+HWY_INLINE float ramp_factor(const Pattern& pattern, int64_t position, int64_t j) {
+  const float distance = float(position > j ? position - j : j - position);
+  return std::clamp((pattern.ramp() + pattern.span() - distance) / pattern.ramp(), 0.0f, 1.0f);
+}
+
+}  // namespace bertie::dot_product::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
