@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "attention/dropout.h"
@@ -22,75 +23,74 @@ namespace kn = kernels::HWY_NAMESPACE;
 
 inline constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
 
-// to[c·32 + j] = from(j, c) for a panel of up to 32 keys; the keys that are missing are 0.
-HWY_INLINE void transpose_panel(Matrix<const float> from, float* to) {
-  const size_t d = from.cols(), width = from.rows();
-  size_t j = 0;
+// to[c·32 + j] = factor·from(j, c) for 1 to 4 rows: a part of a panel.
+HWY_INLINE void transpose_rows(Matrix<const float> from, float factor, float* to) {
+  const size_t d = from.cols();
+  size_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<float, 4> d4;
-  for (; j + 4 <= width; j += 4) {
-    size_t c = 0;
-    for (; c + 4 <= d; c += 4) {
-      const auto r0 = hn::LoadU(d4, from.row(j) + c), r1 = hn::LoadU(d4, from.row(j + 1) + c);
-      const auto r2 = hn::LoadU(d4, from.row(j + 2) + c), r3 = hn::LoadU(d4, from.row(j + 3) + c);
-      const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
-      const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
-      hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + c * kPanel + j);
-      hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (c + 1) * kPanel + j);
-      hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (c + 2) * kPanel + j);
-      hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (c + 3) * kPanel + j);
-    }
-    for (; c < d; ++c)
-      for (size_t i = 0; i < 4; ++i) to[c * kPanel + j + i] = from(j + i, c);
+  const auto f = hn::Set(d4, factor);
+  for (; from.rows() == 4 && c + 4 <= d; c += 4) {
+    const auto r0 = hn::Mul(f, hn::LoadU(d4, from.row(0) + c)),
+               r1 = hn::Mul(f, hn::LoadU(d4, from.row(1) + c));
+    const auto r2 = hn::Mul(f, hn::LoadU(d4, from.row(2) + c)),
+               r3 = hn::Mul(f, hn::LoadU(d4, from.row(3) + c));
+    const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
+    const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
+    hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + c * kPanel);
+    hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (c + 1) * kPanel);
+    hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (c + 2) * kPanel);
+    hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (c + 3) * kPanel);
   }
 #endif
-  for (; j < width; ++j)
-    for (size_t c = 0; c < d; ++c) to[c * kPanel + j] = from(j, c);
-  if (width < kPanel)
-    for (size_t c = 0; c < d; ++c) std::fill(to + c * kPanel + width, to + (c + 1) * kPanel, 0.0f);
+  for (; c < d; ++c)
+    for (size_t i = 0; i < from.rows(); ++i) to[c * kPanel + i] = factor * from(i, c);
 }
 
-// The rows of `from` in panels of 32 columns, each `panel_rows` rows apart from the next: what a product
-// takes as its right side. Missing columns are 0.
-HWY_INLINE void pack_rows(Matrix<const float> from, float factor, float* to, size_t panel_rows) {
-  const hn::ScalableTag<float> d;
-  const auto f = hn::Set(d, factor);
-  for (size_t c0 = 0; c0 < from.cols(); c0 += kPanel) {
-    const size_t width = std::min(kPanel, from.cols() - c0);
-    float* panel = to + c0 * panel_rows;
-    for (size_t r = 0; r < from.rows(); ++r) {
-      const float* row = from.row(r) + c0;
-      float* into = panel + r * kPanel;
-      size_t c = 0;
-      for (; c + kLanes <= width; c += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + c), f), d, into + c);
-      for (; c < width; ++c) into[c] = row[c] * factor;
-      std::fill(into + width, into + kPanel, 0.0f);
-    }
-  }
+// A panel of up to 32 keys; those that are missing are 0.
+HWY_INLINE void transpose_panel(Matrix<const float> from, float factor, float* to) {
+  for (size_t j = 0; j < from.rows(); j += 4)
+    transpose_rows(from.slice_rows(j, std::min<size_t>(4, from.rows() - j)), factor, to + j);
+  if (from.rows() < kPanel)
+    for (size_t c = 0; c < from.cols(); ++c)
+      std::fill(to + c * kPanel + from.rows(), to + (c + 1) * kPanel, 0.0f);
 }
 
-// A copy of `from`, times factor, without gaps.
-HWY_INLINE void pack_left(Matrix<const float> from, float factor, float* to) {
+// A row in panels of 32 columns, each `panel_rows` rows apart from the next: what a product takes as its
+// right side. Missing columns are 0.
+HWY_INLINE void pack_row(std::span<const float> row, float* to, size_t panel_rows) {
   const hn::ScalableTag<float> d;
-  const auto f = hn::Set(d, factor);
-  for (size_t r = 0; r < from.rows(); ++r, to += from.cols()) {
-    const float* row = from.row(r);
+  for (size_t c0 = 0; c0 < row.size(); c0 += kPanel) {
+    const size_t width = std::min(kPanel, row.size() - c0);
+    float* into = to + c0 * panel_rows;
     size_t c = 0;
-    for (; c + kLanes <= from.cols(); c += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + c), f), d, to + c);
-    for (; c < from.cols(); ++c) to[c] = row[c] * factor;
+    for (; c + kLanes <= width; c += kLanes) hn::StoreU(hn::LoadU(d, row.data() + c0 + c), d, into + c);
+    for (; c < width; ++c) into[c] = row[c0 + c];
+    std::fill(into + width, into + kPanel, 0.0f);
   }
 }
 
-HWY_INLINE bool all_finite(Matrix<const float> x) {
+HWY_INLINE float norm(std::span<const float> x) {
+  const hn::ScalableTag<float> d;
+  auto squares = hn::Zero(d);
+  float rest = 0;
+  size_t c = 0;
+  for (; c + kLanes <= x.size(); c += kLanes) {
+    const auto v = hn::LoadU(d, x.data() + c);
+    squares = hn::MulAdd(v, v, squares);
+  }
+  for (; c < x.size(); ++c) rest += x[c] * x[c];
+  return std::sqrt(hn::GetLane(hn::SumOfLanes(d, squares)) + rest);
+}
+
+HWY_INLINE bool all_finite(std::span<const float> x) {
   const hn::ScalableTag<float> d;
   auto zeros = hn::Zero(d);
   float rest = 0;
-  for (size_t r = 0; r < x.rows(); ++r) {
-    size_t c = 0;
-    for (; c + kLanes <= x.cols(); c += kLanes)
-      zeros = hn::MulAdd(hn::LoadU(d, x.row(r) + c), hn::Zero(d), zeros);
-    for (; c < x.cols(); ++c) rest += x(r, c) * 0;
-  }
+  size_t c = 0;
+  for (; c + kLanes <= x.size(); c += kLanes)
+    zeros = hn::MulAdd(hn::LoadU(d, x.data() + c), hn::Zero(d), zeros);
+  for (; c < x.size(); ++c) rest += x[c] * 0;
   return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
 }
 
@@ -147,15 +147,22 @@ HWY_INLINE void set_unseen(float* x, uint32_t bits, float value) {
   }
 }
 
-// The scores of `count` queries and one packed panel of keys, in powers of two: q is packed times log₂e.
+// The largest of a panel's norms whose bit is set.
+HWY_INLINE float largest_seen(const float* norms, uint32_t bits) {
+  float largest = 0;
+  for (; bits != 0; bits &= bits - 1) largest = std::max(largest, norms[__builtin_ctz(bits)]);
+  return largest;
+}
+
+// The scores of `count` queries and one packed panel of keys, in powers of two: k is packed times log₂e.
 //   dot       start[i] + Σ_c q[i,c]·k[c,j]
 //   additive  start[i] + Σₐ u[a]·tanh(q[i,a] + k[a,j])
-HWY_INLINE void score_panel(const Head& h, size_t count, const float* q, const float* k, const float* start,
-                            float* out, size_t stride) {
-  const size_t size = h.q.cols();
+HWY_INLINE void score_panel(const Head& h, size_t count, Matrix<const float> q, const float* k,
+                            const float* start, float* out, size_t stride) {
+  const size_t size = q.cols();
   if (h.additive.empty())
-    return kn::tile(count, {.a = q,
-                            .a_stride = size,
+    return kn::tile(count, {.a = q.data(),
+                            .a_stride = q.stride(),
                             .b = k,
                             .k_count = size,
                             .out = out,
@@ -166,7 +173,7 @@ HWY_INLINE void score_panel(const Head& h, size_t count, const float* q, const f
     for (size_t v = 0; v < kPanel; v += kLanes) {
       auto sum = hn::Set(d, start ? start[i] : 0.0f);
       for (size_t a = 0; a < size; ++a) {
-        const auto x = hn::Add(hn::Set(d, q[i * size + a]), hn::LoadU(d, k + a * kPanel + v));
+        const auto x = hn::Add(hn::Set(d, q(i, a)), hn::LoadU(d, k + a * kPanel + v));
         sum = hn::MulAdd(hn::Set(d, h.additive[a] * kLog2e), kn::tanh(d, x), sum);
       }
       hn::StoreU(sum, d, out + i * stride + v);

@@ -5,6 +5,7 @@
 #include "attention/batch.h"
 #include "attention/dropout.h"
 #include "attention/look.h"
+#include "core/arena.h"
 #include "kernels/gemm.h"
 
 namespace bertie::dot_product {
@@ -21,7 +22,7 @@ struct Head {
   float growth;         // of the weights that are kept
   size_t sequence, head;
 
-  // What q is multiplied with when it is packed: scores come out in powers of two.
+  // What k is multiplied with when it is packed: scores come out in powers of two.
   float packed_scale() const { return additive.empty() ? scale * kLog2e : 1.0f; }
 };
 
@@ -44,5 +45,37 @@ inline Head head_of(const AttentionBatch& b, size_t s, size_t h) {
 inline Pattern pattern_of(const AttentionBatch& b, size_t s, size_t h) {
   return {b.look, h, size_t(b.q_offsets[s]), b.queries(s), b.keys(s)};
 }
+
+// A head's keys and values as the products take them.
+struct PackedHead {
+  float* k;          // panels of 32 keys, each (D, 32): Kᵀ, scaled
+  float* v;          // panels of 32 columns, each (rows, 32)
+  float* norms;      // (rows): |k|, scaled, Inf if it is NaN: |q|·|k| bounds a score
+  float* top_norms;  // for each panel of keys: the largest
+  uint8_t* state;    // for each panel of keys
+  size_t rows;       // keys rounded up to whole panels
+
+  enum State : uint8_t {
+    not_packed,
+    packed,
+    not_finite
+  };  // not_finite: packed, but not all values are finite
+};
+
+// Lays parts out one after the other, each on its own cache line; with no memory it only counts.
+class Carver {
+ public:
+  explicit Carver(std::byte* memory) : memory_(memory) {}
+  template <class T>
+  void take(T*& part, size_t count) {
+    part = memory_ ? reinterpret_cast<T*>(memory_ + used_) : nullptr;
+    used_ += Arena::bytes_for<T>(count);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* memory_;
+  size_t used_ = 0;
+};
 
 }  // namespace bertie::dot_product

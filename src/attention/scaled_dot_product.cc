@@ -19,31 +19,33 @@ namespace bertie::dot_product {
 
 inline constexpr size_t kKeyBlock = 512;  // keys at a time in tiled: 14 rows of S stay in L1
 inline constexpr size_t kRowGroup = 504;  // queries at a time: whole tiles of 14 and of 6
+inline constexpr float kSmallScore =
+    60;  // 2^±60, also times the number of keys, is far from the ends of float
 
-// One worker's scratch. Packed keys and values stay while the worker goes on with the same head.
+// One worker's scratch.
 struct Scratch {
-  float* q;          // (rows, D), scaled
-  float* k;          // panels of 32 keys, each (D, 32): Kᵀ
-  float* v;          // panels of 32 columns, each (m, 32)
   float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
   float* sum_v;      // (rows, panels·32): Σ 2^(S − max)·v so far
   float* max;        // (rows)
   float* sum;        // (rows): Σ 2^(S − max)
+  float* norms;      // (rows): |q|
   uint32_t* panels;  // of a tile and a block of keys, see Panels
   uint32_t* bits;    // (tile's rows, panels)
   uint8_t* masked;   // (panels)
-  uint8_t* packed;   // for each panel of keys: 0 not packed, 1 packed, 2 packed and not all values finite
   uint8_t* seen;     // for each tile of rows: has it seen any keys yet?
+  PackedHead packed;
 };
 
 // Some queries of a head.
 struct Group {
   const Head& head;
   const Pattern& pattern;
+  PackedHead packed;
   size_t r0, rows;
-  Matrix<float> out;       // (n, Dv)
-  float* weights;          // (n, m), or null
-  Matrix<float> log_sums;  // (n, 1), or empty
+  Matrix<float> out;                   // (n, Dv)
+  float* weights;                      // (n, m), or null
+  Matrix<float> log_sums;              // (n, 1), or empty
+  Matrix<const float> next_k, next_v;  // what this thread will most likely need next, or empty
 };
 
 }  // namespace bertie::dot_product
@@ -52,55 +54,102 @@ struct Group {
 HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
 
-void pack_panel(const Head& h, size_t panel, const Scratch& s) {
-  const size_t m = h.k.rows(), j = panel * kPanel, count = std::min(kPanel, m - j);
-  transpose_panel(h.k.slice_rows(j, count), s.k + j * h.k.cols());
-  const auto values = h.v.slice_rows(j, count);
-  pack_rows(values, 1.0f, s.v + j * kPanel, m);
-  s.packed[panel] = all_finite(values) ? 1 : 2;
+void pack_panel(const Head& h, size_t panel, const PackedHead& to) {
+  const size_t j = panel * kPanel, count = std::min(kPanel, h.k.rows() - j);
+  transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), to.k + j * h.k.cols());
+  float top = 0;
+  bool finite = true;
+  for (size_t i = j; i < j + count; ++i) {
+    const float size = h.additive.empty() ? norm(h.k[i]) * std::abs(h.packed_scale()) : 1.0f;
+    to.norms[i] = std::isnan(size) ? std::numeric_limits<float>::infinity() : size;
+    top = std::max(top, to.norms[i]);
+    pack_row(h.v[i], to.v + i * kPanel, to.rows);
+    finite = finite && all_finite(h.v[i]);
+  }
+  to.top_norms[panel] = top;
+  to.state[panel] = finite ? PackedHead::packed : PackedHead::not_finite;
 }
 
 // out (count rows) += or = scores·V over keys j..j_end−1, whose scores begin at `scores`.
-void add_values(const Head& h, const Scratch& s, const float* scores, size_t stride, size_t count, size_t j,
-                size_t j_end, float* out, bool accumulate) {
-  const size_t m = h.k.rows(), dv = h.v.cols();
+void add_values(const Group& g, const float* scores, size_t stride, size_t count, size_t j, size_t j_end,
+                float* out, bool accumulate) {
+  const size_t dv = g.head.v.cols();
   for (size_t c = 0; c < dv; c += kPanel)
     kn::tile(count, {.a = scores,
                      .a_stride = stride,
-                     .b = s.v + c * m + j * kPanel,
+                     .b = g.packed.v + c * g.packed.rows + j * kPanel,
                      .k_count = j_end - j,
                      .out = out + c,
                      .out_stride = round_up(dv, kPanel),
                      .accumulate = accumulate});
 }
 
+// Brings the next head's keys and values nearer while this one is computed: a few lines between two products.
+// Rows are far apart, so the processor does not guess them by itself.
+class Ahead {
+ public:
+  Ahead(const Group& g)
+      : k_(g.next_k), v_(g.next_v), row_(g.r0 * k_.rows() / g.head.q.rows()), n_(g.head.q.rows()) {}
+  // Called for each tile of 14 queries (6 without AVX-512) and each 32 keys: all rows are done when all
+  // queries are.
+  void step() {
+    due_ += kn::kMaxTileRows * kPanel;
+    for (; due_ >= n_ && row_ < k_.rows(); due_ -= n_, ++row_) {
+      for (size_t c = 0; c < k_.cols(); c += 16) __builtin_prefetch(k_.row(row_) + c, 0, 2);
+      for (size_t c = 0; c < v_.cols(); c += 16) __builtin_prefetch(v_.row(row_) + c, 0, 2);
+    }
+  }
+
+ private:
+  Matrix<const float> k_, v_;
+  size_t row_, n_, due_ = 0;
+};
+
 // One tile of queries and one block of keys, j0..j1−1.
-void attend_tile(const Group& g, const Scratch& s, size_t tile, size_t first, size_t count, size_t j0,
-                 size_t j1) {
+void attend_tile(const Group& g, const Scratch& s, Ahead& ahead, size_t tile, size_t first, size_t count,
+                 size_t j0, size_t j1) {
   const Head& h = g.head;
-  const size_t d = h.q.cols(), dv_padded = round_up(h.v.cols(), kPanel);
+  const size_t dv_padded = round_up(h.v.cols(), kPanel);
   const size_t stride = round_up(j1 - j0, kPanel), words = stride / kPanel;
   const size_t found =
       find_panels(g.pattern, g.r0 + first, count, j0, j1, {s.panels, s.masked, s.bits, words});
   if (found == 0) return;
+  const auto q = h.q.slice_rows(g.r0 + first, count);
   for (size_t u = 0; u < found; ++u) {
     const size_t panel = j0 / kPanel + s.panels[u];
-    if (!s.packed[panel]) pack_panel(h, panel, s);
+    if (g.packed.state[panel] == PackedHead::not_packed) pack_panel(h, panel, g.packed);
+    ahead.step();
     float* scores = s.scores + u * kPanel;
-    score_panel(h, count, s.q + first * d, s.k + panel * kPanel * d, nullptr, scores, stride);
-    if (s.masked[u])
-      for (size_t i = 0; i < count; ++i)
-        set_unseen(scores + i * stride, s.bits[i * words + s.panels[u]],
-                   -std::numeric_limits<float>::infinity());
+    score_panel(h, count, q, g.packed.k + panel * kPanel * h.k.cols(), nullptr, scores, stride);
   }
   const bool again = s.seen[tile];
   s.seen[tile] = 1;
+  float top_norm = 0;  // of panels that all of the tile see
+  bool any_masked = false;
+  for (size_t u = 0; u < found; ++u)
+    if (s.masked[u])
+      any_masked = true;
+    else
+      top_norm = std::max(top_norm, g.packed.top_norms[j0 / kPanel + s.panels[u]]);
+  constexpr float kNothing = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < count; ++i) {
     const size_t r = first + i, width = found * kPanel;
     float* row = s.scores + i * stride;
-    const float max = std::max(s.max[r], kn::max_panels(row, width));
+    // Most rows have scores so small that 2^score can neither overflow nor vanish: no maximum to look for.
+    // Whether a row is one of these depends on the keys that it sees alone.
+    float largest = top_norm;
+    for (size_t u = 0; any_masked && u < found; ++u)
+      if (s.masked[u])
+        largest = std::max(largest, largest_seen(g.packed.norms + j0 + s.panels[u] * kPanel,
+                                                 s.bits[i * words + s.panels[u]]));
+    const bool small = (s.max[r] == kNothing || s.max[r] == 0) && s.norms[r] * largest <= kSmallScore;
+    for (size_t u = 0; any_masked && u < found; ++u)
+      if (s.masked[u])
+        set_unseen(row + u * kPanel, s.bits[i * words + s.panels[u]], small ? -127.0f : kNothing);
+    const float max = small ? 0.0f : std::max(s.max[r], kn::max_panels(row, width));
     // A row that sees nothing yet has the maximum −Inf: any shift leaves its weights 0.
-    float sum = kn::exp2_panels(row, width, max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
+    float sum =
+        small ? kn::exp2_panels(row, width) : kn::exp2_panels(row, width, max == kNothing ? 0.0f : max);
     if (g.pattern.has_ramp()) {
       sum = 0;
       for (size_t u = 0; u < found; ++u)
@@ -108,7 +157,7 @@ void attend_tile(const Group& g, const Scratch& s, size_t tile, size_t first, si
           sum += row[u * kPanel + b] *=
               ramp_factor(g.pattern, g.pattern.position(g.r0 + r), int64_t(j0 + s.panels[u] * kPanel + b));
     }
-    if (again && max != s.max[r]) {
+    if (again && max != s.max[r] && s.max[r] != kNothing) {
       const float fade = std::exp2(s.max[r] - max);
       s.sum[r] *= fade;
       kn::scale_row(s.sum_v + r * dv_padded, dv_padded, fade);
@@ -134,53 +183,71 @@ void attend_tile(const Group& g, const Scratch& s, size_t tile, size_t first, si
   for (size_t u = 0, end; u < found; u = end) {
     const size_t j = j0 + s.panels[u] * kPanel;
     end = u + 1;
-    if (s.masked[u] && s.packed[j / kPanel] == 2) {
+    if (s.masked[u] && g.packed.state[j / kPanel] == PackedHead::not_finite) {
       // 0·Inf and 0·NaN are NaN: what a query does not see must not even be multiplied by 0.
       if (!accumulate) std::fill_n(sum_v, count * dv_padded, 0.0f);
       for (size_t i = 0; i < count; ++i)
         for (size_t b = 0; b < kPanel && j + b < j1; ++b)
           if (s.bits[i * words + s.panels[u]] >> b & 1)
-            add_values(h, s, s.scores + i * stride + u * kPanel + b, stride, 1, j + b, j + b + 1,
+            add_values(g, s.scores + i * stride + u * kPanel + b, stride, 1, j + b, j + b + 1,
                        sum_v + i * dv_padded, true);
     } else {
       while (end < found && s.panels[end] == s.panels[end - 1] + 1 &&
-             !(s.masked[end] && s.packed[j / kPanel + end - u] == 2))
+             !(s.masked[end] && g.packed.state[j / kPanel + end - u] == PackedHead::not_finite))
         ++end;
-      add_values(h, s, s.scores + u * kPanel, stride, count, j, std::min(j1, j + (end - u) * kPanel), sum_v,
+      add_values(g, s.scores + u * kPanel, stride, count, j, std::min(j1, j + (end - u) * kPanel), sum_v,
                  accumulate);
     }
     accumulate = true;
   }
 }
 
+// The output of a tile of queries, when all keys have been seen.
+void finish_tile(const Group& g, const Scratch& s, bool seen, size_t first, size_t count) {
+  const hn::ScalableTag<float> d;
+  const size_t dv = g.head.v.cols(), dv_padded = round_up(dv, kPanel);
+  for (size_t r = first; r < first + count; ++r) {
+    float* out = g.out.row(g.r0 + r);
+    const bool nothing = !seen || s.sum[r] == 0;
+    if (!g.log_sums.empty()) g.log_sums(g.r0 + r, 0) = nothing ? 0.0f : s.max[r] + std::log2(s.sum[r]);
+    if (nothing) {
+      std::fill_n(out, dv, 0.0f);
+      continue;
+    }
+    const float factor = g.weights ? 1.0f : g.head.growth / s.sum[r];
+    const float* sum_v = s.sum_v + r * dv_padded;
+    size_t c = 0;
+    for (; c + kLanes <= dv; c += kLanes)
+      hn::StoreU(hn::Mul(hn::LoadU(d, sum_v + c), hn::Set(d, factor)), d, out + c);
+    for (; c < dv; ++c) out[c] = sum_v[c] * factor;
+  }
+}
+
 void attend(const Group& g, const Scratch& s) {
-  const Head& h = g.head;
-  const size_t m = h.k.rows(), dv = h.v.cols(), dv_padded = round_up(dv, kPanel);
-  const size_t block = g.weights ? std::max<size_t>(m, 1) : kKeyBlock;
-  pack_left(h.q.slice_rows(g.r0, g.rows), h.packed_scale(), s.q);
+  Ahead ahead(g);
+  const size_t m = g.head.k.rows(), block = g.weights ? std::max<size_t>(m, 1) : kKeyBlock;
   std::fill_n(s.max, g.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(s.sum, g.rows, 0.0f);
+  if (g.head.additive.empty()) {
+    for (size_t r = 0; r < g.rows; ++r) s.norms[r] = norm(g.head.q[g.r0 + r]);
+  } else {
+    float bound = 0;
+    for (float u : g.head.additive) bound += std::abs(u) * kLog2e;
+    std::fill_n(s.norms, g.rows, bound);
+  }
   if (g.weights && !g.pattern.full()) std::fill_n(g.weights + g.r0 * m, g.rows * m, 0.0f);
   const kn::RowTiles tiles(g.rows);
   std::fill_n(s.seen, tiles.count, uint8_t{0});
-  for (size_t j0 = 0; j0 < m; j0 += block) {
+  for (size_t j0 = 0; j0 < std::max<size_t>(m, 1); j0 += block) {
     const size_t j1 = std::min(m, j0 + block);
-    if (!g.pattern.any(g.r0, g.r0 + g.rows, j0, j1)) continue;
-    for (size_t t = 0; t < tiles.count; ++t)
-      attend_tile(g, s, t, tiles.begin(t), tiles.begin(t + 1) - tiles.begin(t), j0, j1);
-  }
-  for (size_t t = 0; t < tiles.count; ++t)
-    for (size_t r = tiles.begin(t); r < tiles.begin(t + 1); ++r) {
-      float* out = g.out.row(g.r0 + r);
-      const bool nothing = !s.seen[t] || s.sum[r] == 0;
-      if (!g.log_sums.empty()) g.log_sums(g.r0 + r, 0) = nothing ? 0.0f : s.max[r] + std::log2(s.sum[r]);
-      if (nothing) {
-        std::fill_n(out, dv, 0.0f);
-        continue;
-      }
-      const float factor = g.weights ? 1.0f : h.growth / s.sum[r];
-      for (size_t c = 0; c < dv; ++c) out[c] = s.sum_v[r * dv_padded + c] * factor;
+    const bool last = j0 + block >= m, any = j0 < j1 && g.pattern.any(g.r0, g.r0 + g.rows, j0, j1);
+    if (!any && !last) continue;
+    for (size_t t = 0; t < tiles.count; ++t) {
+      const size_t first = tiles.begin(t), count = tiles.begin(t + 1) - first;
+      if (any) attend_tile(g, s, ahead, t, first, count, j0, j1);
+      if (last) finish_tile(g, s, s.seen[t], first, count);
     }
+  }
 }
 
 }  // namespace bertie::dot_product::HWY_NAMESPACE
@@ -191,22 +258,6 @@ namespace bertie::dot_product {
 namespace {
 
 HWY_EXPORT(attend);
-
-// Lays parts out one after the other, each on its own cache line; with no memory it only counts.
-class Carver {
- public:
-  explicit Carver(std::byte* memory) : memory_(memory) {}
-  template <class T>
-  void take(T*& part, size_t count) {
-    part = memory_ ? reinterpret_cast<T*>(memory_ + used_) : nullptr;
-    used_ += Arena::bytes_for<T>(count);
-  }
-  size_t used() const { return used_; }
-
- private:
-  std::byte* memory_;
-  size_t used_ = 0;
-};
 
 struct Worker {
   Scratch scratch;
@@ -221,18 +272,22 @@ Worker carve(const Batch& b, bool exact, std::byte* memory) {
                width = round_up(exact ? m : std::min(m, kKeyBlock), kPanel);
   Scratch s;
   Carver carver(memory);
-  carver.take(s.q, n * b.head_size());
-  carver.take(s.k, round_up(m, kPanel) * b.head_size());
-  carver.take(s.v, m * dv);
   carver.take(s.scores, kernels::kTileRowsLimit * width);
   carver.take(s.sum_v, n * dv);
   carver.take(s.max, n);
   carver.take(s.sum, n);
+  carver.take(s.norms, n);
   carver.take(s.panels, width / kPanel);
   carver.take(s.bits, kernels::kTileRowsLimit * (width / kPanel));
   carver.take(s.masked, width / kPanel);
-  carver.take(s.packed, round_up(m, kPanel) / kPanel);
   carver.take(s.seen, n);
+  PackedHead& p = s.packed;
+  p.rows = round_up(m, kPanel);
+  carver.take(p.k, p.rows * b.head_size());
+  carver.take(p.v, p.rows * dv);
+  carver.take(p.norms, p.rows);
+  carver.take(p.top_norms, p.rows / kPanel);
+  carver.take(p.state, p.rows / kPanel);
   return {s, carver.used()};
 }
 
@@ -241,43 +296,49 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
   assert(b.q.rows() == out.rows() && b.v.cols() == out.cols() && b.k.rows() == b.v.rows());
   const bool exact = weights != nullptr;
   const size_t worker_bytes = carve(b, exact, nullptr).bytes, dv = b.value_size();
-  const auto attend_group = HWY_DYNAMIC_DISPATCH(attend);
-  // All groups are numbered through, head by head: waiting at the end of each sequence would leave threads
-  // idle, and a worker that goes on with the next group of a head finds its keys packed.
-  const auto groups_of = [&](size_t s) { return (b.queries(s) + kRowGroup - 1) / kRowGroup; };
-  size_t groups = 0;
-  for (size_t s = 0; s < b.sequences(); ++s) groups += groups_of(s) * b.heads;
-  auto* packed_head = reinterpret_cast<size_t*>(workspace);  // which head each worker has packed, from 1
+  auto* const packed_head =
+      reinterpret_cast<size_t*>(workspace);  // which head each worker has packed, from 1
   std::fill_n(packed_head, team.threads(), size_t{0});
   std::byte* const scratch = workspace + Arena::bytes_for<size_t>(size_t(team.threads()));
+
+  // All groups are numbered through, head by head: waiting at the end of each sequence would leave threads
+  // idle, and a worker that goes on with the next group of a head finds its keys packed.
+  const auto groups_of = [&](size_t s) { return (b.queries(s) + kRowGroup - 1) / kRowGroup * b.heads; };
+  size_t groups = 0;
+  for (size_t s = 0; s < b.sequences(); ++s) groups += groups_of(s);
+  const auto attend_group = HWY_DYNAMIC_DISPATCH(attend);
   team.parallel_for(groups, [&](size_t chunk, size_t worker) {
-    size_t s = 0, before = 0, weights_before = 0;
-    for (;; ++s) {  // the sequence is found by walking the (few) sequences
-      const size_t here = groups_of(s) * b.heads;
-      if (chunk < before + here) break;
-      before += here;
+    size_t s = 0, weights_before = 0;
+    for (; chunk >= groups_of(s); ++s) {
+      chunk -= groups_of(s);
       weights_before += b.heads * b.queries(s) * b.keys(s);
     }
     const size_t n = b.queries(s), m = b.keys(s), q0 = size_t(b.q_offsets[s]);
-    const size_t h = (chunk - before) / groups_of(s), r0 = (chunk - before) % groups_of(s) * kRowGroup;
-    const Scratch mine = carve(b, exact, scratch + worker * worker_bytes).scratch;
-    if (packed_head[worker] != s * b.heads + h + 1) {
-      packed_head[worker] = s * b.heads + h + 1;
-      std::fill_n(mine.packed, round_up(m, kPanel) / kPanel, uint8_t{0});
-    }
+    const size_t groups_a_head = groups_of(s) / b.heads, h = chunk / groups_a_head;
+    const size_t r0 = chunk % groups_a_head * kRowGroup;
     const Head head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
     const size_t rows = std::min(kRowGroup, n - r0);
     pattern.prepare(r0, r0 + rows);
+    const Scratch mine = carve(b, exact, scratch + worker * worker_bytes).scratch;
+    if (packed_head[worker] != s * b.heads + h + 1) {
+      packed_head[worker] = s * b.heads + h + 1;
+      std::fill_n(mine.packed.state, mine.packed.rows / kPanel, uint8_t{PackedHead::not_packed});
+    }
+    const size_t next = h + (groups_a_head > 1 ? 1 : size_t(team.threads()));
+    const Head after = head_of(b, s, std::min(next, b.heads - 1));
     attend_group(
         {.head = head,
          .pattern = pattern,
+         .packed = mine.packed,
          .r0 = r0,
          .rows = rows,
          .out = out.slice_rows(q0, n).slice_cols(h * dv, dv),
          .weights = weights ? weights + weights_before + h * n * m : nullptr,
          .log_sums = log_sums.empty() ? Matrix<float>()
-                                      : Matrix<float>(log_sums.data() + q0 * b.heads + h, n, 1, b.heads)},
+                                      : Matrix<float>(log_sums.data() + q0 * b.heads + h, n, 1, b.heads),
+         .next_k = next < b.heads ? after.k : Matrix<const float>(),
+         .next_v = next < b.heads ? after.v : Matrix<const float>()},
         mine);
   });
 }
@@ -291,7 +352,7 @@ size_t weights_size(const Batch& b) {
 }
 
 size_t workspace_bytes(const Batch& b, bool exact, int threads) {
-  return carve(b, exact, nullptr).bytes * size_t(threads) + Arena::bytes_for<size_t>(size_t(threads));
+  return Arena::bytes_for<size_t>(size_t(threads)) + carve(b, exact, nullptr).bytes * size_t(threads);
 }
 
 void exact(const Batch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {

@@ -53,15 +53,14 @@ HWY_INLINE V exp(D d, V x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), scaled);
 }
 
-// 2ˣ for x ≤ 127; 0 below −126.5. The shortest exponential there is: what attention spends its time on beside
-// products. A minimax polynomial for 2ʳ, |r| ≤ ½, within 8e-8; 2⁰ is 1.
+// 2ˣ for −127 ≤ x ≤ 127; NaN stays NaN. The shortest exponential there is: what attention spends its time on
+// beside products. A minimax polynomial for 2ʳ, |r| ≤ ½, within 8e-8; 2⁰ is 1 and 2⁻¹²⁷ is 0.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp2(D d, V x) {
+HWY_INLINE V exp2_bounded(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V bounded = max_keeping_nan(d, -127.0f, x);
   const V magic = hn::Set(d, 12583039.0f);  // as in exp
-  const V shifted = hn::Add(bounded, magic);
-  const V r = hn::Sub(bounded, hn::Sub(shifted, magic));
+  const V shifted = hn::Add(x, magic);
+  const V r = hn::Sub(x, hn::Sub(shifted, magic));
   V p = hn::Set(d, 1.327647198e-03f);
   p = hn::MulAdd(p, r, hn::Set(d, 9.675541334e-03f));
   p = hn::MulAdd(p, r, hn::Set(d, 5.550713274e-02f));
@@ -69,6 +68,12 @@ HWY_INLINE V exp2(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 6.931469671e-01f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+}
+
+// 2ˣ for x ≤ 127; 0 below −126.5.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2(D d, V x) {
+  return exp2_bounded(d, max_keeping_nan(d, -127.0f, x));
 }
 
 // erf(z) = z·P(z²) for |z| ≤ 3.92, where erf is 1 to within 3e-8; P is a minimax fit in z²/7.6832 − 1.

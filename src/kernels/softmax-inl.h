@@ -52,23 +52,36 @@ HWY_INLINE float exp_row(float* x, size_t n, float max) {
   return sum;
 }
 
-// The same in the powers of two, for whole panels of 32: x = 2^(x − max) in place; returns the sum. A panel of
-// zeros changes nothing, bit for bit, wherever it stands.
-HWY_INLINE float exp2_panels(float* x, size_t n, float max) {
+// Over whole panels of 32: x = f(x) in place; returns the sum. A panel of zeros changes nothing, bit for bit,
+// wherever it stands.
+template <class F>
+HWY_INLINE float apply_panels(float* x, size_t n, const F& f) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>()), kVectors = 32 / kLanes;
-  const auto shift = hn::Set(d, max);
   V sum[kVectors];
   for (size_t v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
   for (size_t i = 0; i < n; i += 32)
     for (size_t v = 0; v < kVectors; ++v) {
-      const V y = exp2(d, hn::Sub(hn::LoadU(d, x + i + v * kLanes), shift));
+      const V y = f(hn::LoadU(d, x + i + v * kLanes));
       hn::StoreU(y, d, x + i + v * kLanes);
       sum[v] = hn::Add(sum[v], y);
     }
   for (size_t v = 1; v < kVectors; ++v) sum[0] = hn::Add(sum[0], sum[v]);
   return hn::GetLane(hn::SumOfLanes(d, sum[0]));
+}
+
+// 2^(x − max), max being the largest of them or more.
+HWY_INLINE float exp2_panels(float* x, size_t n, float max) {
+  const hn::ScalableTag<float> d;
+  const auto shift = hn::Set(d, max);
+  return apply_panels(x, n, [&](hn::Vec<decltype(d)> v) HWY_ATTR { return exp2(d, hn::Sub(v, shift)); });
+}
+
+// 2^x for −127 ≤ x ≤ 127.
+HWY_INLINE float exp2_panels(float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  return apply_panels(x, n, [&](hn::Vec<decltype(d)> v) HWY_ATTR { return exp2_bounded(d, v); });
 }
 
 HWY_INLINE float max_panels(const float* x, size_t n) {
