@@ -1,6 +1,8 @@
 #pragma once
 // Everything Bertie offers, in one include.
 #include "bertie/attention.h"
+#include "bertie/attention_reference.h"
+#include "bertie/attention_reference_nystrom.h"
 #include "bertie/config.h"
 #include "bertie/encoder.h"
 #include "bertie/error.h"

@@ -1,7 +1,8 @@
 #pragma once
 // The specification: every operation as plain loops, in the order of its formula, for float, double and
 // Dual. The fast kernels are tested against this text run in double; the backward passes are tested
-// against this text run on Dual. Speed does not matter here, being obvious does.
+// against this text run on Dual. Speed does not matter here, being obvious does. Attention has its own
+// text, bertie/attention_reference.h.
 //
 // Letters, here and in all kernels:  T tokens of the packed batch   C hidden size   H heads
 //                                    D = C/H head size   N outputs   K inputs   V vocabulary
@@ -94,26 +95,6 @@ void embedding(std::span<const int32_t> ids, std::span<const int32_t> types, std
     for (int32_t t = offsets[s]; t < offsets[s + 1]; ++t)
       for (size_t c = 0; c < y.cols(); ++c)
         y(t, c) = word(ids[t], c) + position(t - offsets[s], c) + type(types[t], c);
-}
-
-// One head of one sequence: weights = softmax(scale·q·kᵀ), out = weights·v.
-//   q (n,D)  k (m,D)  v (m,Dv)  weights (n,m)  out (n,Dv)
-template <class T>
-void attention(Matrix<const T> q, Matrix<const T> k, Matrix<const T> v, T scale, Matrix<T> weights,
-               Matrix<T> out) {
-  for (size_t i = 0; i < q.rows(); ++i) {
-    for (size_t j = 0; j < k.rows(); ++j) {
-      T dot = 0;
-      for (size_t c = 0; c < q.cols(); ++c) dot += q(i, c) * k(j, c);
-      weights(i, j) = scale * dot;
-    }
-    softmax<T>(weights[i]);
-    for (size_t c = 0; c < v.cols(); ++c) {
-      T sum = 0;
-      for (size_t j = 0; j < k.rows(); ++j) sum += weights(i, j) * v(j, c);
-      out(i, c) = sum;
-    }
-  }
 }
 
 }  // namespace bertie::reference

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "attention/scaled_dot_product.h"
+#include "bertie/attention_reference.h"
 #include "core/arena.h"
-#include "kernels/reference.h"
 #include "support/numbers.h"
 
 namespace bertie::test {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "bertie/attention.h"
+#include "bertie/attention_reference.h"
 #include "io/expect_error.h"
-#include "kernels/reference.h"
 #include "support/numbers.h"
 #include "support/targets.h"
 

@@ -135,16 +135,5 @@ TEST(Reference, EmbeddingDifferentiatesInAllThreeTables) {
   });
 }
 
-TEST(Reference, AttentionDifferentiatesInQueriesKeysAndValues) {
-  const size_t n = 2, m = 3, d = 2, dv = 3;
-  check_derivatives(inputs(n * d + m * d + m * dv, 6), [&]<class T>(const std::vector<T>& v) {
-    const auto q = slice(v, 0, n * d), k = slice(v, n * d, m * d), value = slice(v, (n + m) * d, m * dv);
-    std::vector<T> both(n * m + n * dv);
-    reference::attention<T>({q.data(), n, d}, {k.data(), m, d}, {value.data(), m, dv}, T(0.7),
-                            {both.data(), n, m}, {both.data() + n * m, n, dv});
-    return both;
-  });
-}
-
 }  // namespace
 }  // namespace bertie

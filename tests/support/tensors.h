@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -36,6 +37,14 @@ class Expected {
     std::memcpy(values.data(), t.data.data(), t.data.size());
     return values;
   }
+  std::vector<uint8_t> bytes(const std::string& name) const {
+    const io::TensorInfo& t = get(name);
+    if (t.dtype != io::DType::kU8) throw Error(name + " is not U8");
+    std::vector<uint8_t> values(t.elements());
+    std::memcpy(values.data(), t.data.data(), t.data.size());
+    return values;
+  }
+  std::vector<size_t> shape(const std::string& name) const { return get(name).shape; }
 
  private:
   const io::TensorInfo& get(const std::string& name) const {
