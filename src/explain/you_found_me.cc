@@ -19,9 +19,9 @@ AttentionSteps explain_you_found_me(size_t head) {
                                                    3,   0, 0,   0, 0, 2,   0,   0};
   constexpr std::array<float, kSize* kSize> kWv = {.1f, .1f, 0, 0, .1f, .1f, 0, 0,  //
                                                    1,   0,   0, 0, 0,   0,   0, 1};
-  // Each number of the result is half a number of head 1 and half a number of head 2.
-  constexpr std::array<float, kSize* kSize> kWo = {.5f, 0,   .5f, 0, 0,   .5f, 0, .5f,  //
-                                                   0,   .5f, .5f, 0, .5f, 0,   0, .5f};
+  // Of the four numbers of the result two mix the heads and two are the mean of one head.
+  constexpr std::array<float, kSize* kSize> kWo = {.5f, 0,   .5f, 0, 0, .5f, 0,   .5f,  //
+                                                   .5f, .5f, 0,   0, 0, 0,   .5f, .5f};
   const auto matrix = [](const auto& values) {
     return Matrix<const float>(values.data(), values.size() / kSize, kSize);
   };
