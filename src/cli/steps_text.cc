@@ -243,7 +243,10 @@ class Story {
     if (listed < s_.n())
       add(fmt::format("{} others", s_.n() - listed), "", "", std::max(others, 0.0),
           std::max(others_weight, 0.0));
-    add("sum", "", "", total, 1);
+    if (narrow)
+      table.add({"sum", shown(total, 4), "1"});
+    else
+      table.add({"sum", "", "", shown(total, 4), "1", ""});
     each_line(table.text(style_, width_ - 4), [&](const std::string& line) { out_ += "    " + line + '\n'; });
     out_ += '\n';
   }
