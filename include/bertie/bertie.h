@@ -6,6 +6,7 @@
 #include "bertie/config.h"
 #include "bertie/encoder.h"
 #include "bertie/error.h"
+#include "bertie/explain.h"
 #include "bertie/model.h"
 #include "bertie/tokenizer.h"
 #include "bertie/view.h"

@@ -28,6 +28,22 @@ std::vector<std::string> printable_tokens(const Attention& attention) {
   return tokens;
 }
 
+std::vector<std::string> unique_labels(const std::vector<std::string>& tokens) {
+  std::vector<std::string> labels = tokens;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (std::count(tokens.begin(), tokens.end(), tokens[i]) > 1) labels[i] += fmt::format("({})", i + 1);
+  return labels;
+}
+
+void check_layer_and_head(const Settings& settings, size_t layers, size_t heads, std::string_view owner) {
+  if (settings.layer.value_or(1) > layers)
+    throw Error(fmt::format("there is no layer {}: {} has {}", *settings.layer, owner, layers),
+                fmt::format("--layer {}, the last", layers));
+  if (settings.head.value_or(1) > heads)
+    throw Error(fmt::format("there is no head {}: {} has {} a layer", *settings.head, owner, heads),
+                fmt::format("--head {}, the last", heads));
+}
+
 namespace {
 
 void print_json(const Attention& attention) {
@@ -65,14 +81,6 @@ void write_npy(const Attention& attention, const std::string& path) {
   file.commit();
 }
 
-// "bank" occurs twice: then it is bank(2) and bank(10), by its place.
-std::vector<std::string> unique_labels(const std::vector<std::string>& tokens) {
-  std::vector<std::string> labels = tokens;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (std::count(tokens.begin(), tokens.end(), tokens[i]) > 1) labels[i] += fmt::format("({})", i + 1);
-  return labels;
-}
-
 void print_top(const std::vector<std::string>& tokens, Matrix<const float> weights, size_t top,
                const Style& style) {
   const std::vector<std::string> labels = unique_labels(tokens);
@@ -104,12 +112,7 @@ int attend_command(const Settings& settings) {
                      "leave them out; layer L and head H are weights[L-1][H-1] there");
   Encoder encoder = load_encoder(settings);
   const Config& config = encoder.model().config();
-  if (settings.layer.value_or(1) > config.layers)
-    throw Error(fmt::format("there is no layer {}: this model has {}", *settings.layer, config.layers),
-                fmt::format("--layer {}, the last", config.layers));
-  if (settings.head.value_or(1) > config.heads)
-    throw Error(fmt::format("there is no head {}: this model has {} a layer", *settings.head, config.heads),
-                fmt::format("--head {}, the last", config.heads));
+  check_layer_and_head(settings, config.layers, config.heads, "this model");
   const Attention attention =
       settings.pair ? encoder.attend(settings.words[0], *settings.pair) : encoder.attend(settings.words[0]);
   if (attention.n() == 0)

@@ -45,7 +45,7 @@ const std::vector<Command>& commands() {
        .about =
            "Works the example \"You found me\" through self-attention: queries, keys and values, scores, "
            "weights, output. Needs no model. With one, it also shows how the tokens of a real sentence look "
-           "at each other.",
+           "at each other. `bertie explain` works the numbers out.",
        .examples = {{"bertie demo", "three words through attention"},
                     {"bertie demo --json", "the same, all digits"},
                     {"bertie demo --model all-MiniLM-L6-v2", "and a real sentence"}},
@@ -155,6 +155,45 @@ const std::vector<Command>& commands() {
                     {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
                      "everything, for NumPy"}},
        .run = attend_command},
+      {.name = "explain",
+       .words = "[TEXT]",
+       .most_words = 1,
+       .summary = "self-attention step by step, with its numbers",
+       .about =
+           "Works self-attention out for one head: X, the projections Q, K and V, the scores, the scaling, "
+           "the softmax, the weighted sum, and how all heads become one result. Each step shows its "
+           "formula, its matrix and one number worked out, to check with a pocket calculator. Digits are "
+           "rounded for reading.\n\n"
+           "Without TEXT and --model it takes \"You found me\" with numbers made for working by hand.\n\n"
+           "--json gives every matrix whole and with all digits: x, w_q, w_k, w_v, b_q, b_k, b_v, q, k, v, "
+           "scores, scaled, weights, output, concatenated, w_o, b_o, result. Layer and head count from 1 "
+           "there too.",
+       .options =
+           {{.name = "layer",
+             .letter = 'l',
+             .argument = "L",
+             .help = "layer to explain, from 1",
+             .standard = "1",
+             .to = &Settings::layer,
+             .least = 1},
+            {.name = "head",
+             .argument = "H",
+             .help = "head to explain, from 1",
+             .standard = "1",
+             .to = &Settings::head,
+             .least = 1},
+            {.name = "query",
+             .argument = "TOKEN",
+             .help = "token whose numbers are worked out: a word of the text, or its place from 1",
+             .standard = "the middle one",
+             .to = &Settings::query},
+            {.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair}},
+       .examples = {{"bertie explain", "three words, by hand"},
+                    {"bertie explain --head 2 --query me", "the other head, another word"},
+                    {"bertie explain -m all-MiniLM-L6-v2 --layer 3 --head 2 \"You found me.\"",
+                     "a head of a real model"},
+                    {"bertie explain --json > steps.json", "every number"}},
+       .run = explain_command},
       {.name = "info",
        .words = "[MODEL]",
        .most_words = 1,

@@ -26,7 +26,7 @@ struct Settings {
   bool json = false, quiet = false, verbose = false, help = false, version = false;
 
   std::vector<std::string> files;
-  std::optional<std::string> pair, vocab, npy;
+  std::optional<std::string> pair, vocab, npy, query;
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
 
@@ -93,6 +93,7 @@ std::string spelling(const Option& option);
 int tokenize_command(const Settings& settings);
 int embed_command(const Settings& settings);
 int attend_command(const Settings& settings);
+int explain_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
 int bench_command(const Settings& settings);

@@ -83,6 +83,15 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   }
 }
 
+void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w) {
+  assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs);
+  for (size_t r = 0; r < w.rows(); ++r) {
+    const size_t n = first_row + r;
+    const float* in = from.packed + n / kPanel * kPanel * from.inputs + n % kPanel;
+    for (size_t k = 0; k < from.inputs; ++k) w(r, k) = in[k * kPanel];
+  }
+}
+
 namespace {
 
 // Who computes what. Rows go in blocks whose slice of x takes about a third of an L2 cache (640 KiB). A

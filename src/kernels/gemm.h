@@ -34,6 +34,8 @@ struct Linear {
 
 // Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros.
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
+// The way back: w = W[first_row.., :].
+void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);
 
 // Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team);

@@ -8,40 +8,10 @@ using namespace bertie::test;
 
 namespace {
 
-TEST(Demo, TheWorkedExampleComesOutAsPublished) {
-  const Result r = run({"demo", "--json"});
-  EXPECT_EQ(r.code, 0);
-  const json steps = json::parse(r.out);
-  const double expected[3] = {.1105, .1115, .1125};
-  for (size_t i = 0; i < 3; ++i) {
-    double sum = 0;
-    for (double w : steps["weights"][i]) sum += w;
-    EXPECT_NEAR(sum, 1, 1e-6);
-    for (double value : steps["output"][i]) EXPECT_NEAR(value, expected[i], 5e-5);
-  }
-  EXPECT_NEAR(steps["scores"][0][0].get<double>(), .0088, 1e-7);
-  EXPECT_NEAR(steps["scaled"][2][2].get<double>(), .172 / std::sqrt(2), 1e-7);
-}
-
 size_t columns(const std::string& line) {
   size_t count = 0;
   for (char c : line) count += (c & 0xC0) != 0x80;
   return count;
-}
-
-TEST(Demo, FitsEightyColumnsAndSaysHowToGoOn) {
-  const ModelFolder model;
-  const Result alone = run({"demo"});
-  EXPECT_EQ(alone.code, 0);
-  EXPECT_NE(alone.out.find("bertie attend --model DIR"), std::string::npos);
-  EXPECT_NE(alone.out.find("0.1125"), std::string::npos);
-  const Result with_model =
-      run({"demo"}, {.environment = {{"BERTIE_MODEL", model.name()}, {"COLUMNS", "200"}}});
-  EXPECT_EQ(with_model.code, 0);
-  EXPECT_NE(with_model.out.find("river bank."), std::string::npos);
-  EXPECT_NE(with_model.out.find("2 layers of 2 heads"), std::string::npos);
-  for (const Result& r : {alone, with_model})
-    for (const std::string& line : lines(r.out)) EXPECT_LE(columns(line), 80u) << line;
 }
 
 TEST(Tokenize, TheTableShowsTokensIdsPlacesAndTheTextThere) {

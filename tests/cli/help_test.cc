@@ -5,7 +5,7 @@ using namespace bertie::test;
 
 namespace {
 
-const std::vector<std::string> kCommands = {"demo", "tokenize", "embed", "attend",
+const std::vector<std::string> kCommands = {"demo", "tokenize", "embed", "attend",    "explain",
                                             "info", "bench",    "help",  "completion"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {

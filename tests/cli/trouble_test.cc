@@ -186,6 +186,7 @@ TEST(Trouble, EscapeSequencesNeverReachTheTerminal) {
   expect_clean(run({"em" + hostile}, plain).out);
   expect_clean(run({"--" + hostile}, plain).out);
   expect_clean(run({"demo", hostile}, plain).out);
+  expect_clean(run({"explain", "--query", hostile}, plain).out);
 }
 
 // Needs a pseudo-terminal, which not every container has.
@@ -209,9 +210,11 @@ TEST_F(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
 }
 
 TEST_F(Terminal, ColoursAreForTerminalsThatWantThem) {
-  EXPECT_NE(run({"demo"}, {.terminal = true}).out.find("\x1b["), std::string::npos);
-  EXPECT_EQ(run({"demo"}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),
-            std::string::npos);
+  for (const std::string command : {"demo", "explain"}) {
+    EXPECT_NE(run({command}, {.terminal = true}).out.find("\x1b["), std::string::npos);
+    EXPECT_EQ(run({command}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),
+              std::string::npos);
+  }
   EXPECT_EQ(run({"demo"}, {.environment = {{"TERM", "dumb"}}, .terminal = true}).out.find('\x1b'),
             std::string::npos);
   EXPECT_EQ(run({"demo"}).out.find('\x1b'), std::string::npos);

@@ -265,5 +265,23 @@ TEST(PackRows, InPiecesIsTheSameAsAtOnce) {
   }
 }
 
+TEST(UnpackRows, GivesBackAnyRowsThatWerePacked) {
+  const size_t n = 100, k = 9, stride = k + 2;
+  const Layer layer(n, k, 3);
+  for (size_t first : {0, 1, 31, 32, 40, 99})
+    for (size_t rows : {0, 1, 20, 33, 60, 100}) {
+      if (first + rows > n) continue;
+      test::Guarded w(rows * stride);
+      std::fill(w.span().begin(), w.span().end(), test::Guarded::guard());
+      unpack_rows(layer.linear, first, {w.data(), rows, k, stride});
+      for (size_t r = 0; r < rows; ++r) {
+        EXPECT_TRUE(
+            test::same_bits(w.span().subspan(r * stride, k), std::span(layer.w).subspan((first + r) * k, k)));
+        EXPECT_EQ(w.span()[r * stride + k], test::Guarded::guard()) << "written between the rows";
+      }
+      EXPECT_TRUE(w.intact());
+    }
+}
+
 }  // namespace
 }  // namespace bertie::kernels

@@ -30,6 +30,7 @@ TEST(IncludeRules, SeeAPlantedViolation) {
   EXPECT_EQ(wrong_includes("text", "#include \"kernels/gemm.h\"\n#include \"model/weights.h\"\n").size(), 2u);
   EXPECT_EQ(wrong_includes("model", "#include \"tasks/modules.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("tasks", "#include \"cli/options.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("explain", "#include \"cli/options.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("bertie", "#include \"core/arena.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("bertie", "#include <fmt/format.h>\n").size(), 1u);
   EXPECT_EQ(wrong_includes("core", "#include \"bertie/../kernels/gemm.h\"\n").size(), 1u);

@@ -18,7 +18,8 @@ inline const std::map<std::string, std::set<std::string>, std::less<>> kMayInclu
     {"attention", {"core", "kernels"}},
     {"model", {"core", "io", "kernels", "attention"}},
     {"tasks", {"core", "io", "text", "kernels", "attention", "model"}},
-    {"cli", {"core", "io", "text", "kernels", "attention", "model", "tasks"}},
+    {"explain", {"core", "io", "text", "kernels", "attention", "model", "tasks"}},
+    {"cli", {"core", "io", "text", "kernels", "attention", "model", "tasks", "explain"}},
 };
 
 // The header that a line includes: its name, and whether in quotes.

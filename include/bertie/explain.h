@@ -1,0 +1,83 @@
+#pragma once
+// Self-attention step by step, with every number kept: from X to the output of a head, and of all heads.
+//
+//   bertie::AttentionSteps steps = bertie::explain_you_found_me();      the example to check by hand
+//   steps = bertie::explain(encoder, "You found me", {.layer = 2, .head = 5});
+//   float w = steps.weights(from, to);
+//
+// Each matrix follows from the ones before it:
+//
+//   Q = X·W^Q + b^Q    K = X·W^K + b^K    V = X·W^V + b^V
+//   scores = Q·Kᵀ    scaled = scores/√D    weights = softmax of each row    output = weights·V
+//   concatenated = the outputs of all heads beside each other    result = concatenated·W^O + b^O
+//
+// Q, K, V, weights, output and result come from the kernels that run the model, so they are what it computes.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bertie/attention.h"
+#include "bertie/encoder.h"
+#include "bertie/export.h"
+#include "bertie/view.h"
+
+namespace bertie {
+
+// A matrix with memory of its own, row by row.
+struct Grid {
+  Grid() = default;
+  Grid(size_t row_count, size_t col_count)
+      : rows(row_count), cols(col_count), values(row_count * col_count) {}
+
+  size_t rows = 0, cols = 0;
+  std::vector<float> values;
+
+  float& operator()(size_t r, size_t c) { return values[r * cols + c]; }
+  float operator()(size_t r, size_t c) const { return values[r * cols + c]; }
+  operator Matrix<float>() { return {values.data(), rows, cols}; }
+  operator Matrix<const float>() const { return {values.data(), rows, cols}; }
+};
+
+// A head of a model, both counted from 0.
+struct WhichHead {
+  size_t layer = 0, head = 0;
+};
+
+// n tokens of C numbers, H heads, queries and keys of size D, values of size Dv (in BERT D = Dv = C/H).
+struct AttentionSteps {
+  std::vector<std::string> tokens;  // n, or none where only numbers were given
+  std::vector<int32_t> ids;         // n, where a tokenizer gave them
+  size_t layer = 0, layers = 1;     // from 0, of how many
+  size_t head = 0, heads = 1;
+
+  Grid x;                            // (n, C): what comes into the layer
+  Grid w_q, w_k, w_v;                // (C, D), (C, D), (C, Dv): this head's part, as the formula writes it
+  std::vector<float> b_q, b_k, b_v;  // D, D, Dv; zeros where there are no biases
+  Grid q, k, v;                      // (n, D), (n, D), (n, Dv)
+  Grid scores, scaled, weights;      // (n, n): rows look at columns
+  Grid output;                       // (n, Dv)
+  Grid concatenated;                 // (n, H·Dv)
+  Grid w_o;                          // (H·Dv, C)
+  std::vector<float> b_o;            // C
+  Grid result;                       // (n, C), before the layer adds x and normalises
+
+  size_t n() const { return x.rows; }
+};
+
+// The steps of one head for a text, or for a pair of texts. Throws Error where there is no such layer or head
+// and where the text is too long for the model.
+BERTIE_API AttentionSteps explain(const Encoder& encoder, std::string_view text, WhichHead which = {});
+BERTIE_API AttentionSteps explain(const Encoder& encoder, std::string_view a, std::string_view b,
+                                  WhichHead which = {});
+
+// The same on your own numbers: x (n, C), and weights of `heads` heads as checkpoints store them.
+BERTIE_API AttentionSteps explain(Matrix<const float> x, const MultiHead& weights, size_t heads,
+                                  size_t head = 0);
+
+// "You found me": three words of four numbers through two heads of size 2. Its first head (0) is worked by
+// hand in docs/attention/worked-example.md.
+BERTIE_API AttentionSteps explain_you_found_me(size_t head = 0);
+
+}  // namespace bertie

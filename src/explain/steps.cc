@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "bertie/error.h"
+#include "bertie/explain.h"
+#include "core/arena.h"
+#include "core/parallel.h"
+#include "kernels/gemm.h"
+#include "model/weights.h"
+
+namespace bertie {
+namespace {
+
+void need(bool holds, std::string_view what) {
+  if (!holds) throw Error(fmt::format("explain: {}", what));
+}
+
+// y = x·wᵀ + b by the model's own kernel, so that a model's numbers come out to the bit.
+Grid project(Matrix<const float> x, Matrix<const float> w, std::span<const float> b) {
+  const Block packed(kernels::packed_floats(w.rows(), w.cols()) * sizeof(float));
+  const Block bias(kernels::panels_for(w.rows()) * kernels::kPanel * sizeof(float));
+  const kernels::Linear linear{
+      .packed = packed.as<float>(), .bias = bias.as<float>(), .inputs = w.cols(), .outputs = w.rows()};
+  kernels::pack_rows(w, 0, linear);
+  std::copy(b.begin(), b.end(), linear.bias);
+  Grid y(x.rows(), w.rows());
+  Team team;
+  kernels::linear_forward(x, linear, kernels::Activation::none, y, team);
+  return y;
+}
+
+Grid copy_of(Matrix<const float> m) {
+  Grid grid(m.rows(), m.cols());
+  for (size_t r = 0; r < m.rows(); ++r) std::copy_n(m.row(r), m.cols(), &grid.values[r * m.cols()]);
+  return grid;
+}
+
+Grid transposed(Matrix<const float> m) {
+  Grid grid(m.cols(), m.rows());
+  for (size_t r = 0; r < m.rows(); ++r)
+    for (size_t c = 0; c < m.cols(); ++c) grid(c, r) = m(r, c);
+  return grid;
+}
+
+std::vector<float> bias_or_zeros(std::span<const float> bias, size_t first, size_t count) {
+  if (bias.empty()) return std::vector<float>(count);
+  const auto part = bias.subspan(first, count);
+  return {part.begin(), part.end()};
+}
+
+void check(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head) {
+  need(heads > 0, "heads is 0; it must be 1 or more");
+  if (head >= heads)
+    throw Error(fmt::format("explain: there is no head {}: heads are 0 to {}", head, heads - 1));
+  need(!x.empty(), "x is empty");
+  need(w.wq.cols() == x.cols() && w.wk.cols() == x.cols() && w.wv.cols() == x.cols(),
+       "wq, wk and wv must have as many columns as x");
+  need(!w.wq.empty() && w.wq.rows() == w.wk.rows(), "wq and wk must have the same number of rows, not 0");
+  need(!w.wv.empty() && w.wq.rows() % heads == 0 && w.wv.rows() % heads == 0,
+       "the heads must divide the rows of wq, wk and wv");
+  need(!w.wo.empty() && w.wo.cols() == w.wv.rows(), "wo must have as many columns as wv has rows");
+  const auto fits = [](std::span<const float> bias, size_t size) {
+    return bias.empty() || bias.size() == size;
+  };
+  need(fits(w.bq, w.wq.rows()) && fits(w.bk, w.wk.rows()) && fits(w.bv, w.wv.rows()) &&
+           fits(w.bo, w.wo.rows()),
+       "each bias must have as many numbers as its matrix has rows");
+}
+
+}  // namespace
+
+AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head) {
+  check(x, w, heads, head);
+  const size_t n = x.rows(), d = w.wq.rows() / heads, dv = w.wv.rows() / heads;
+  const Grid q = project(x, w.wq, w.bq), k = project(x, w.wk, w.bk), v = project(x, w.wv, w.bv);
+
+  AttentionSteps s;
+  s.head = head, s.heads = heads;
+  s.x = copy_of(x);
+  s.w_q = transposed(w.wq.slice_rows(head * d, d));
+  s.w_k = transposed(w.wk.slice_rows(head * d, d));
+  s.w_v = transposed(w.wv.slice_rows(head * dv, dv));
+  s.b_q = bias_or_zeros(w.bq, head * d, d);
+  s.b_k = bias_or_zeros(w.bk, head * d, d);
+  s.b_v = bias_or_zeros(w.bv, head * dv, dv);
+  s.q = copy_of(Matrix<const float>(q).slice_cols(head * d, d));
+  s.k = copy_of(Matrix<const float>(k).slice_cols(head * d, d));
+  s.v = copy_of(Matrix<const float>(v).slice_cols(head * dv, dv));
+
+  s.scores = s.scaled = s.weights = Grid(n, n);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      double score = 0;
+      for (size_t c = 0; c < d; ++c) score += double(s.q(i, c)) * double(s.k(j, c));
+      s.scores(i, j) = float(score);
+      s.scaled(i, j) = float(score / std::sqrt(double(d)));
+    }
+  // All heads at once, as in the model: the concatenation is how their outputs lie in memory.
+  s.concatenated = Grid(n, heads * dv);
+  std::vector<float> weights(heads * n * n);
+  attention(q, k, v, s.concatenated, weights, {.heads = heads});
+  std::copy_n(&weights[head * n * n], n * n, s.weights.values.data());
+  s.output = copy_of(Matrix<const float>(s.concatenated).slice_cols(head * dv, dv));
+
+  s.w_o = transposed(w.wo);
+  s.b_o = bias_or_zeros(w.bo, 0, w.wo.rows());
+  s.result = project(s.concatenated, w.wo, w.bo);
+  return s;
+}
+
+namespace {
+
+AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHead which) {
+  const Config& config = encoder.model().config();
+  if (which.layer >= config.layers || which.head >= config.heads)
+    throw Error(fmt::format("no layer {}, head {}: the model has {} layers of {} heads", which.layer,
+                            which.head, config.layers, config.heads));
+  if (encoding.size() == 0)
+    throw Error("the text has no tokens, so there is nothing to explain", "a text with at least one word");
+  if (encoding.size() > config.positions)
+    throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
+                            config.positions),
+                "give a shorter text");
+  // The layers below run the kernel that Encoder::attend runs: x and the weights are then its, to the bit.
+  Capture capture{.hidden_states = true};
+  for (size_t layer = 0; layer < which.layer; ++layer) capture.attention.push_back(layer);
+  Run run(encoder.model(), encoder.threads());
+  const int32_t offsets[2] = {0, int32_t(encoding.size())};
+  const Output& output = run.forward({.ids = encoding.ids,
+                                      .types = config.types > 1 ? encoding.types : std::span<const int32_t>(),
+                                      .offsets = offsets},
+                                     capture);
+
+  const LayerWeights& layer = encoder.model().weights().layers[which.layer];
+  const size_t c = config.hidden;
+  Grid qkv(3 * c, c), wo(c, c);
+  kernels::unpack_rows(layer.qkv, 0, qkv);
+  kernels::unpack_rows(layer.attention_out, 0, wo);
+  const Matrix<const float> rows = qkv;
+  const std::span<const float> bias(layer.qkv.bias, 3 * c);
+  AttentionSteps steps = bertie::explain(output.hidden_states[which.layer],
+                                         {.wq = rows.slice_rows(0, c),
+                                          .wk = rows.slice_rows(c, c),
+                                          .wv = rows.slice_rows(2 * c, c),
+                                          .wo = wo,
+                                          .bq = bias.subspan(0, c),
+                                          .bk = bias.subspan(c, c),
+                                          .bv = bias.subspan(2 * c, c),
+                                          .bo = std::span(layer.attention_out.bias, c)},
+                                         config.heads, which.head);
+  steps.layer = which.layer, steps.layers = config.layers;
+  steps.ids = encoding.ids;
+  for (int32_t id : encoding.ids) steps.tokens.emplace_back(encoder.tokenizer().token(id));
+  return steps;
+}
+
+}  // namespace
+
+AttentionSteps explain(const Encoder& encoder, std::string_view text, WhichHead which) {
+  return explain(encoder, encoder.tokenizer().encode(text), which);
+}
+
+AttentionSteps explain(const Encoder& encoder, std::string_view a, std::string_view b, WhichHead which) {
+  return explain(encoder, encoder.tokenizer().encode(a, b), which);
+}
+
+}  // namespace bertie
