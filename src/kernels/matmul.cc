@@ -77,16 +77,19 @@ void multiply_panels(const Factor& a, const Panels& b, size_t first, size_t last
         const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
         if (!whole && add)
           for (size_t r = 0; r < rows; ++r) std::copy_n(c.row(r0 + r) + n0, width, edge + r * kPanel);
-        tile(rows, {.a = a.data() + r0 * a.row_step() + k0 * a.col_step(),
-                    .a_stride = a.row_step(),
-                    .a_step = a.col_step(),
-                    .b = here,
-                    .k_count = k_count,
-                    .out = whole ? c.row(r0) + n0 : edge,
-                    .out_stride = whole ? c.stride() : kPanel,
-                    .accumulate = add,
-                    .prefetch = more ? here + b.rows * kPanel + line0 * 16 : nullptr,
-                    .prefetch_lines = line1 - line0});
+        const TileArgs args{.a = a.data() + r0 * a.row_step() + k0 * a.col_step(),
+                            .a_stride = a.stored.stride(),
+                            .b = here,
+                            .k_count = k_count,
+                            .out = whole ? c.row(r0) + n0 : edge,
+                            .out_stride = whole ? c.stride() : kPanel,
+                            .accumulate = add,
+                            .prefetch = more ? here + b.rows * kPanel + line0 * 16 : nullptr,
+                            .prefetch_lines = line1 - line0};
+        if (a.transposed)
+          tile_transposed(rows, args);
+        else
+          tile(rows, args);
         if (!whole)
           for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, c.row(r0 + r) + n0);
       }
