@@ -2,52 +2,93 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-#include <optional>
+#include <algorithm>
+#include <vector>
 
-#include "attention/batch.h"
+#include "attention/call.h"
+#include "attention/linear.h"
+#include "attention/linformer.h"
+#include "attention/nystrom.h"
 #include "attention/scaled_dot_product.h"
-#include "attention/workspace.h"
 #include "bertie/error.h"
 
 namespace bertie {
 namespace {
 
-template <class... Values>
-void need(bool holds, fmt::format_string<Values...> format, Values&&... values) {
-  if (!holds) throw Error("attention: " + fmt::format(format, std::forward<Values>(values)...));
+void approximate(const AttentionBatch& batch, const Compute& compute, Matrix<float> out,
+                 Workspace::Parts& parts) {
+  switch (compute.kind) {
+    case Compute::Kind::linformer:
+      return linformer::forward(batch, compute, out, parts);
+    case Compute::Kind::nystrom:
+      return nystrom::forward(batch, compute, out, parts);
+    default:
+      return linear_attention::forward(batch, compute, out, parts);
+  }
 }
 
-// A call whose arguments have been checked, with the defaults filled in.
-class Call {
- public:
-  Call(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<const float> out,
-       const AttentionOptions& o)
-      : one_q_{0, int32_t(q.rows())}, one_k_{0, int32_t(k.rows())} {
-    constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max();
-    need(o.heads > 0, "heads is 0; it must be 1 or more");
-    need(q.cols() % o.heads == 0, "q has {} columns, which {} heads do not divide", q.cols(), o.heads);
-    need(v.cols() % o.heads == 0, "v has {} columns, which {} heads do not divide", v.cols(), o.heads);
-    need(q.cols() == k.cols(), "q has {} columns but k has {}", q.cols(), k.cols());
-    need(k.rows() == v.rows(), "k has {} rows but v has {}", k.rows(), v.rows());
-    need(out.rows() == q.rows(), "out has {} rows but q has {}", out.rows(), q.rows());
-    need(out.cols() == v.cols(), "out has {} columns but v has {}", out.cols(), v.cols());
-    need(q.cols() > 0 || q.rows() == 0, "q has no columns");
-    need(q.rows() <= kMaxRows && k.rows() <= kMaxRows, "more than {} rows", kMaxRows);
-    batch = {.q = q, .k = k, .v = v, .q_offsets = one_q_, .k_offsets = one_k_, .heads = o.heads};
-    batch.scale = o.score.scale != 0 ? o.score.scale : 1.0f / std::sqrt(float(q.cols() / o.heads));
-    if (!o.workspace) own_.emplace(1);
-    parts = o.workspace ? &o.workspace->parts() : &own_->parts();
+// Their output is linear in v, so the weights are what becomes of the identity.
+void weights_of_approximation(const Call& call, std::span<float> weights) {
+  const AttentionBatch& b = call.batch;
+  std::vector<float> identity, out;
+  float* to = weights.data();
+  for (size_t s = 0; s < b.sequences(); ++s) {
+    const size_t n = b.queries(s), m = b.keys(s), columns = b.heads * m;
+    const int32_t q_offsets[] = {0, int32_t(n)}, k_offsets[] = {0, int32_t(m)};
+    identity.assign(m * columns, 0), out.assign(n * columns, 0);
+    for (size_t j = 0; j < m; ++j)
+      for (size_t h = 0; h < b.heads; ++h) identity[j * columns + h * m + j] = 1;
+    AttentionBatch one = b;
+    one.q = b.q.slice_rows(size_t(b.q_offsets[s]), n), one.k = b.k.slice_rows(size_t(b.k_offsets[s]), m);
+    one.v = {identity.data(), m, columns};
+    one.q_offsets = q_offsets, one.k_offsets = k_offsets;
+    approximate(one, call.compute, {out.data(), n, columns}, *call.parts);
+    for (size_t h = 0; h < b.heads; ++h)
+      for (size_t i = 0; i < n; ++i) to = std::copy_n(out.data() + i * columns + h * m, m, to);
   }
+}
 
-  AttentionBatch batch;
-  Workspace::Parts* parts;
+void forward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
+             AttentionSaved* saved, const AttentionOptions& options) {
+  Call call(q, k, v, out, options);
+  if (saved)
+    saved->log_sums.resize(call.compute.kind == Compute::Kind::softmax ? q.rows() * options.heads : 0);
+  if (call.compute.kind != Compute::Kind::softmax)
+    return approximate(call.batch, call.compute, out, *call.parts);
+  auto& [team, arena] = *call.parts;
+  // What the kernel needs depends on the shape of the projected queries.
+  AttentionBatch projected = call.batch;
+  if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
+  const size_t bytes = dot_product::workspace_bytes(projected, false, team.threads());
+  arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
+  call.project();
+  dot_product::tiled(call.batch, out, saved ? std::span<float>(saved->log_sums) : std::span<float>(),
+                     arena.take<std::byte>(bytes), team);
+}
 
- private:
-  int32_t one_q_[2], one_k_[2];
-  std::optional<Workspace> own_;
-};
+template <class M>
+void check_gradient(const M& gradient, const char* name, size_t rows, size_t cols, bool wanted = true) {
+  if (!wanted && gradient.empty()) return;
+  if (gradient.rows() != rows || gradient.cols() != cols)
+    throw Error(fmt::format("attention: gradients.{} is {} × {}; it must be {} × {}", name, gradient.rows(),
+                            gradient.cols(), rows, cols));
+}
+
+void check_gradients(const Call& call, Matrix<const float> v, const AttentionGradients& to) {
+  const Score& score = call.score;
+  check_gradient(to.q, "q", call.q.rows(), call.q.cols());
+  check_gradient(to.k, "k", call.k.rows(), call.k.cols());
+  check_gradient(to.v, "v", v.rows(), v.cols());
+  check_gradient(to.w, "w", score.w.rows(), score.w.cols(), false);
+  check_gradient(to.w1, "w1", score.w1.rows(), score.w1.cols(), false);
+  check_gradient(to.w2, "w2", score.w2.rows(), score.w2.cols(), false);
+  check_gradient(to.additive_v, "additive_v", score.v.rows(), score.v.cols(), false);
+  check_gradient(to.e, "e", call.compute.e.rows(), call.compute.e.cols(), false);
+  check_gradient(to.f, "f", call.compute.f.rows(), call.compute.f.cols(), false);
+  if (!to.spans.empty() && to.spans.size() != call.batch.look.spans.size())
+    throw Error(fmt::format("attention: gradients.spans has {} numbers, but look.spans has {}",
+                            to.spans.size(), call.batch.look.spans.size()));
+}
 
 }  // namespace
 
@@ -61,23 +102,85 @@ Workspace& Workspace::operator=(Workspace&&) noexcept = default;
 
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
                const AttentionOptions& options) {
-  Call call(q, k, v, out, options);
-  auto& [team, arena] = *call.parts;
-  const size_t bytes = dot_product::workspace_bytes(call.batch, false, team.threads());
-  arena.reset(bytes);
-  dot_product::tiled(call.batch, out, {}, arena.take<std::byte>(bytes), team);
+  forward(q, k, v, out, nullptr, options);
+}
+
+void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
+               AttentionSaved& saved, const AttentionOptions& options) {
+  forward(q, k, v, out, &saved, options);
 }
 
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
                std::span<float> weights, const AttentionOptions& options) {
   Call call(q, k, v, out, options);
-  auto& [team, arena] = *call.parts;
   const size_t needed = dot_product::weights_size(call.batch);
-  need(weights.size() == needed, "weights has {} numbers; Σ heads·queries·keys is {}", weights.size(),
-       needed);
-  const size_t bytes = dot_product::workspace_bytes(call.batch, true, team.threads());
-  arena.reset(bytes);
+  if (weights.size() != needed)
+    throw Error(
+        fmt::format("attention: weights has {} numbers; Σ heads·queries·keys is {}", weights.size(), needed));
+  if (call.compute.kind != Compute::Kind::softmax) {
+    weights_of_approximation(call, weights);
+    return approximate(call.batch, call.compute, out, *call.parts);
+  }
+  auto& [team, arena] = *call.parts;
+  AttentionBatch projected = call.batch;
+  if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
+  const size_t bytes = dot_product::workspace_bytes(projected, true, team.threads());
+  arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
+  call.project();
   dot_product::exact(call.batch, out, weights, arena.take<std::byte>(bytes), team);
+}
+
+void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
+                        Matrix<const float> out, const AttentionSaved& saved, Matrix<const float> d_out,
+                        const AttentionGradients& gradients, const AttentionOptions& options) {
+  Call call(q, k, v, out, options);
+  check_gradients(call, v, gradients);
+  if (d_out.rows() != out.rows() || d_out.cols() != out.cols())
+    throw Error(fmt::format("attention: d_out is {} × {} but out is {} × {}", d_out.rows(), d_out.cols(),
+                            out.rows(), out.cols()));
+  switch (call.compute.kind) {
+    case Compute::Kind::linear:
+    case Compute::Kind::performer:
+      return linear_attention::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::linformer:
+      return linformer::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::nystrom:
+      return nystrom::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::softmax:
+      break;
+  }
+  if (saved.log_sums.size() != q.rows() * options.heads)
+    throw Error(
+        fmt::format("attention: saved holds {} numbers for {} queries and {} heads", saved.log_sums.size(),
+                    q.rows(), options.heads),
+        "pass the AttentionSaved that attention(q, k, v, out, saved, options) filled for the same inputs");
+  auto& [team, arena] = *call.parts;
+  AttentionBatch projected = call.batch;
+  const size_t columns = call.projected_columns();
+  if (call.projects()) projected.q = {nullptr, q.rows(), columns}, projected.k = {nullptr, k.rows(), columns};
+  const size_t bytes = dot_product::backward_workspace_bytes(projected, team.threads());
+  arena.reset(2 * call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
+  call.project();
+  dot_product::Gradients to{.q = gradients.q,
+                            .k = gradients.k,
+                            .v = gradients.v,
+                            .additive = gradients.additive_v,
+                            .spans = gradients.spans};
+  if (call.projects()) to.q = arena.take<float>(q.rows(), columns);
+  if (call.score.kind == Score::Kind::additive) to.k = arena.take<float>(k.rows(), columns);
+  dot_product::backward(call.batch, out, saved.log_sums, d_out, to, arena.take<std::byte>(bytes), team);
+  if (call.projects()) call.project_backward(to.q, to.k, gradients);
+}
+
+float adaptive_span_penalty(std::span<const float> spans, float lambda, std::span<float> gradient) {
+  if (spans.empty()) return 0;
+  if (!gradient.empty() && gradient.size() != spans.size())
+    throw Error(fmt::format("adaptive_span_penalty: gradient has {} numbers for {} spans", gradient.size(),
+                            spans.size()));
+  float sum = 0;
+  for (float z : spans) sum += z;
+  for (float& g : gradient) g += lambda / float(spans.size());
+  return lambda * sum / float(spans.size());
 }
 
 }  // namespace bertie
