@@ -47,7 +47,9 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
       head_(head),
       first_row_(first_row),
       m_(int64_t(m)),
-      shift_(look.queries_at_end ? int64_t(m) - int64_t(n) : 0) {
+      shift_(look.queries_at_end ? int64_t(m) - int64_t(n) : 0),
+      before_(int64_t(std::min(look.before, n + m))),
+      after_(int64_t(std::min(look.after, n + m))) {
   if (look.kind == Kind::adaptive_span) {
     span_ = look.spans[head];
     // Distances x < ramp + span have a weight; beyond the keys it does not matter how far.
@@ -79,7 +81,7 @@ bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const
       if (any_global(look_.global, j0, j1) || any_global(look_.global, p0, p1 + 1)) return true;
       [[fallthrough]];
     case Kind::window:
-      return overlap(p0 - int64_t(look_.before), p1 + int64_t(look_.after) + 1, j0, j1);
+      return overlap(p0 - before_, p1 + after_ + 1, j0, j1);
     case Kind::adaptive_span:
       return overlap(p0 - reach_, look_.both_sides ? p1 + reach_ + 1 : p1 + 1, j0, j1);
     case Kind::big_bird: {
@@ -112,7 +114,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
         words.add(*g, *g + 1);
       [[fallthrough]];
     case Kind::window:
-      return words.add(p - int64_t(look_.before), p + int64_t(look_.after) + 1);
+      return words.add(p - before_, p + after_ + 1);
     case Kind::big_bird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
       const int64_t global = int64_t(look_.blocks.global), b = big_bird_block(look_.blocks, p);

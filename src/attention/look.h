@@ -35,6 +35,7 @@ class Pattern {
   const Look& look_;
   size_t head_, first_row_;
   int64_t m_, shift_;
+  int64_t before_, after_;  // of a window, not longer than all positions
   float span_ = 0;
   int64_t reach_ = 0;  // adaptive span: the farthest key that is seen
   // BigBird: random blocks of the prepared queries' blocks, from block first_block_ on.
