@@ -23,37 +23,61 @@ namespace kn = kernels::HWY_NAMESPACE;
 
 inline constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
 
-// to[c·32 + j] = factor·from(j, c) for 1 to 4 rows: a part of a panel.
-HWY_INLINE void transpose_rows(Matrix<const float> from, float factor, float* to) {
-  const size_t d = from.cols();
-  size_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d4;
-  const auto f = hn::Set(d4, factor);
-  for (; from.rows() == 4 && c + 4 <= d; c += 4) {
-    const auto r0 = hn::Mul(f, hn::LoadU(d4, from.row(0) + c)),
-               r1 = hn::Mul(f, hn::LoadU(d4, from.row(1) + c));
-    const auto r2 = hn::Mul(f, hn::LoadU(d4, from.row(2) + c)),
-               r3 = hn::Mul(f, hn::LoadU(d4, from.row(3) + c));
-    const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
-    const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
-    hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + c * kPanel);
-    hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (c + 1) * kPanel);
-    hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (c + 2) * kPanel);
-    hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (c + 3) * kPanel);
+// Four numbers from each of the rows first, first + 4, first + 8 …, as many as a vector holds.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, Matrix<const float> from, size_t first, size_t c) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, from.row(first) + c);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_blocks(half, from, first + hn::MaxLanes(half), c),
+                       load_blocks(half, from, first, c));
+  }
+}
+#endif
+
+// to[c·32 + j] = factor·from(j, c) for a panel of up to 32 keys; those that are missing are 0.
+HWY_INLINE void transpose_panel(Matrix<const float> from, float factor, float* to) {
+  const size_t d = from.cols(), rows = from.rows();
+  size_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> tag;
+  const auto f = hn::Set(tag, factor);
+  for (; j + kLanes <= rows; j += kLanes) {
+    size_t c = 0;
+    for (; c + 4 <= d; c += 4) {
+      const auto r0 = load_blocks(tag, from, j, c), r1 = load_blocks(tag, from, j + 1, c);
+      const auto r2 = load_blocks(tag, from, j + 2, c), r3 = load_blocks(tag, from, j + 3, c);
+      const auto low02 = hn::InterleaveLower(tag, r0, r2), low13 = hn::InterleaveLower(tag, r1, r3);
+      const auto high02 = hn::InterleaveUpper(tag, r0, r2), high13 = hn::InterleaveUpper(tag, r1, r3);
+      hn::StoreU(hn::Mul(f, hn::InterleaveLower(tag, low02, low13)), tag, to + c * kPanel + j);
+      hn::StoreU(hn::Mul(f, hn::InterleaveUpper(tag, low02, low13)), tag, to + (c + 1) * kPanel + j);
+      hn::StoreU(hn::Mul(f, hn::InterleaveLower(tag, high02, high13)), tag, to + (c + 2) * kPanel + j);
+      hn::StoreU(hn::Mul(f, hn::InterleaveUpper(tag, high02, high13)), tag, to + (c + 3) * kPanel + j);
+    }
+    for (; c < d; ++c)
+      for (size_t i = 0; i < kLanes; ++i) to[c * kPanel + j + i] = factor * from(j + i, c);
   }
 #endif
-  for (; c < d; ++c)
-    for (size_t i = 0; i < from.rows(); ++i) to[c * kPanel + i] = factor * from(i, c);
+  for (; j < rows; ++j)
+    for (size_t c = 0; c < d; ++c) to[c * kPanel + j] = factor * from(j, c);
+  for (size_t c = 0; rows < kPanel && c < d; ++c)
+    std::fill(to + c * kPanel + rows, to + (c + 1) * kPanel, 0.0f);
 }
 
-// A panel of up to 32 keys; those that are missing are 0.
-HWY_INLINE void transpose_panel(Matrix<const float> from, float factor, float* to) {
-  for (size_t j = 0; j < from.rows(); j += 4)
-    transpose_rows(from.slice_rows(j, std::min<size_t>(4, from.rows() - j)), factor, to + j);
-  if (from.rows() < kPanel)
-    for (size_t c = 0; c < from.cols(); ++c)
-      std::fill(to + c * kPanel + from.rows(), to + (c + 1) * kPanel, 0.0f);
+// The norms of a transposed panel's 32 keys of d numbers each; Inf where a key holds NaN.
+HWY_INLINE void panel_norms(const float* panel, size_t d, float* norms) {
+  const hn::ScalableTag<float> tag;
+  for (size_t v = 0; v < kPanel; v += kLanes) {
+    auto squares = hn::Zero(tag);
+    for (size_t c = 0; c < d; ++c) {
+      const auto x = hn::LoadU(tag, panel + c * kPanel + v);
+      squares = hn::MulAdd(x, x, squares);
+    }
+    const auto infinity = hn::Set(tag, std::numeric_limits<float>::infinity());
+    hn::StoreU(hn::IfThenElse(hn::IsNaN(squares), infinity, hn::Sqrt(squares)), tag, norms + v);
+  }
 }
 
 // A row in panels of 32 columns, each `panel_rows` rows apart from the next: what a product takes as its
@@ -83,15 +107,21 @@ HWY_INLINE float norm(std::span<const float> x) {
   return std::sqrt(hn::GetLane(hn::SumOfLanes(d, squares)) + rest);
 }
 
-HWY_INLINE bool all_finite(std::span<const float> x) {
+HWY_INLINE bool all_finite(Matrix<const float> x) {
   const hn::ScalableTag<float> d;
   auto zeros = hn::Zero(d);
   float rest = 0;
-  size_t c = 0;
-  for (; c + kLanes <= x.size(); c += kLanes)
-    zeros = hn::MulAdd(hn::LoadU(d, x.data() + c), hn::Zero(d), zeros);
-  for (; c < x.size(); ++c) rest += x[c] * 0;
+  for (size_t r = 0; r < x.rows(); ++r) {
+    size_t c = 0;
+    for (; c + kLanes <= x.cols(); c += kLanes)
+      zeros = hn::MulAdd(hn::LoadU(d, x.row(r) + c), hn::Zero(d), zeros);
+    for (; c < x.cols(); ++c) rest += x(r, c) * 0;
+  }
   return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
+}
+
+HWY_INLINE void prefetch_row(std::span<const float> row) {
+  for (size_t c = 0; c < row.size(); c += 16) __builtin_prefetch(row.data() + c, 0, 2);
 }
 
 // Which panels of keys j0..j1−1 a tile of `count` queries from r0 on has to compute: their numbers (from j0)

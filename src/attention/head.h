@@ -1,5 +1,6 @@
 #pragma once
 // One head of one sequence: what a kernel of dot-product attention is given.
+#include <cmath>
 #include <span>
 
 #include "attention/batch.h"
@@ -24,6 +25,14 @@ struct Head {
 
   // What k is multiplied with when it is packed: scores come out in powers of two.
   float packed_scale() const { return additive.empty() ? scale * kLog2e : 1.0f; }
+
+  // Times a key's norm in PackedHead, it bounds the scores of a query of this norm.
+  float score_bound(float query_norm) const {
+    if (additive.empty()) return query_norm;
+    float bound = 0;
+    for (float u : additive) bound += std::abs(u) * kLog2e;
+    return bound;
+  }
 };
 
 inline Head head_of(const AttentionBatch& b, size_t s, size_t h) {
@@ -50,7 +59,7 @@ inline Pattern pattern_of(const AttentionBatch& b, size_t s, size_t h) {
 struct PackedHead {
   float* k;          // panels of 32 keys, each (D, 32): Kᵀ, scaled
   float* v;          // panels of 32 columns, each (rows, 32)
-  float* norms;      // (rows): |k|, scaled, Inf if it is NaN: |q|·|k| bounds a score
+  float* norms;      // (rows): |k|, scaled, Inf if it is NaN: |q|·|k| bounds a score; additive scores: 1
   float* top_norms;  // for each panel of keys: the largest
   uint8_t* state;    // for each panel of keys
   size_t rows;       // keys rounded up to whole panels

@@ -55,19 +55,16 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
 
 void pack_panel(const Head& h, size_t panel, const PackedHead& to) {
-  const size_t j = panel * kPanel, count = std::min(kPanel, h.k.rows() - j);
-  transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), to.k + j * h.k.cols());
-  float top = 0;
-  bool finite = true;
-  for (size_t i = j; i < j + count; ++i) {
-    const float size = h.additive.empty() ? norm(h.k[i]) * std::abs(h.packed_scale()) : 1.0f;
-    to.norms[i] = std::isnan(size) ? std::numeric_limits<float>::infinity() : size;
-    top = std::max(top, to.norms[i]);
-    pack_row(h.v[i], to.v + i * kPanel, to.rows);
-    finite = finite && all_finite(h.v[i]);
-  }
-  to.top_norms[panel] = top;
-  to.state[panel] = finite ? PackedHead::packed : PackedHead::not_finite;
+  const size_t j = panel * kPanel, count = std::min(kPanel, h.k.rows() - j), d = h.k.cols();
+  transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), to.k + j * d);
+  if (h.additive.empty())
+    panel_norms(to.k + j * d, d, to.norms + j);
+  else
+    std::fill_n(to.norms + j, kPanel, 1.0f);
+  to.top_norms[panel] = *std::max_element(to.norms + j, to.norms + j + kPanel);
+  const auto values = h.v.slice_rows(j, count);
+  for (size_t i = 0; i < count; ++i) pack_row(values[i], to.v + (j + i) * kPanel, to.rows);
+  to.state[panel] = all_finite(values) ? PackedHead::packed : PackedHead::not_finite;
 }
 
 // out (count rows) += or = scores·V over keys j..j_end−1, whose scores begin at `scores`.
@@ -84,66 +81,77 @@ void add_values(const Group& g, const float* scores, size_t stride, size_t count
                      .accumulate = accumulate});
 }
 
-// Brings the next head's keys and values nearer while this one is computed: a few lines between two products.
-// Rows are far apart, so the processor does not guess them by itself.
+// Brings nearer what will be needed soon, a few lines between two products: the next tile's queries, the
+// place of this tile's output, and the next head's keys and values. Their rows are far apart, so that the
+// processor does not guess them by itself.
 class Ahead {
  public:
-  Ahead(const Group& g)
-      : k_(g.next_k), v_(g.next_v), row_(g.r0 * k_.rows() / g.head.q.rows()), n_(g.head.q.rows()) {}
-  // Called for each tile of 14 queries (6 without AVX-512) and each 32 keys: all rows are done when all
-  // queries are.
-  void step() {
-    due_ += kn::kMaxTileRows * kPanel;
-    for (; due_ >= n_ && row_ < k_.rows(); due_ -= n_, ++row_) {
-      for (size_t c = 0; c < k_.cols(); c += 16) __builtin_prefetch(k_.row(row_) + c, 0, 2);
-      for (size_t c = 0; c < v_.cols(); c += 16) __builtin_prefetch(v_.row(row_) + c, 0, 2);
-    }
+  explicit Ahead(const Group& g) : g_(g), key_(g.r0 * g.next_k.rows() / g.head.q.rows()) {}
+  // Before product number `step` of the tile that begins at row `first` of the group.
+  void operator()(size_t step, size_t first, size_t count, bool first_block, bool last_block) {
+    const size_t r = g_.r0 + first + step, n = g_.head.q.rows();
+    if (step < count && last_block)
+      for (size_t c = 0; c < g_.out.cols(); c += 16) __builtin_prefetch(g_.out.row(r) + c, 1, 2);
+    if (step < count && first_block && r + count < n) prefetch_row(g_.head.q[r + count]);
+    for (due_ += count * kPanel; due_ >= n && key_ < g_.next_k.rows(); due_ -= n, ++key_)
+      prefetch_row(g_.next_k[key_]), prefetch_row(g_.next_v[key_]);
   }
 
  private:
-  Matrix<const float> k_, v_;
-  size_t row_, n_, due_ = 0;
+  const Group& g_;
+  size_t key_, due_ = 0;
 };
 
-// One tile of queries and one block of keys, j0..j1−1.
-void attend_tile(const Group& g, const Scratch& s, Ahead& ahead, size_t tile, size_t first, size_t count,
-                 size_t j0, size_t j1) {
-  const Head& h = g.head;
-  const size_t dv_padded = round_up(h.v.cols(), kPanel);
-  const size_t stride = round_up(j1 - j0, kPanel), words = stride / kPanel;
-  const size_t found =
-      find_panels(g.pattern, g.r0 + first, count, j0, j1, {s.panels, s.masked, s.bits, words});
-  if (found == 0) return;
-  const auto q = h.q.slice_rows(g.r0 + first, count);
-  for (size_t u = 0; u < found; ++u) {
-    const size_t panel = j0 / kPanel + s.panels[u];
-    if (g.packed.state[panel] == PackedHead::not_packed) pack_panel(h, panel, g.packed);
-    ahead.step();
-    float* scores = s.scores + u * kPanel;
-    score_panel(h, count, q, g.packed.k + panel * kPanel * h.k.cols(), nullptr, scores, stride);
-  }
-  const bool again = s.seen[tile];
-  s.seen[tile] = 1;
-  float top_norm = 0;  // of panels that all of the tile see
+// The panels of a tile and a block of keys that have to be computed, in Scratch's panels, masked and bits.
+struct Found {
+  size_t count = 0;
   bool any_masked = false;
-  for (size_t u = 0; u < found; ++u)
+  float top_norm = 0;  // of the panels that all of the tile see whole
+};
+
+Found find(const Group& g, const Scratch& s, size_t first, size_t count, size_t j0, size_t j1) {
+  const size_t words = (j1 - j0 + kPanel - 1) / kPanel;
+  Found found{.count =
+                  find_panels(g.pattern, g.r0 + first, count, j0, j1, {s.panels, s.masked, s.bits, words})};
+  for (size_t u = 0; u < found.count; ++u) {
+    const size_t panel = j0 / kPanel + s.panels[u];
+    if (g.packed.state[panel] == PackedHead::not_packed) pack_panel(g.head, panel, g.packed);
     if (s.masked[u])
-      any_masked = true;
+      found.any_masked = true;
     else
-      top_norm = std::max(top_norm, g.packed.top_norms[j0 / kPanel + s.panels[u]]);
+      found.top_norm = std::max(found.top_norm, g.packed.top_norms[panel]);
+  }
+  return found;
+}
+
+// One tile of queries and one block of keys, j0..j1−1.
+void attend_tile(const Group& g, const Scratch& s, const Found& panels, Ahead& ahead, size_t tile,
+                 size_t first, size_t count, size_t j0, size_t j1) {
+  const Head& h = g.head;
+  const size_t found = panels.count, dv_padded = round_up(h.v.cols(), kPanel);
+  const size_t stride = round_up(j1 - j0, kPanel), words = stride / kPanel;
+  const auto q = h.q.slice_rows(g.r0 + first, count);
+  const bool again = s.seen[tile];
+  for (size_t u = 0; u < found; ++u) {
+    ahead(u, first, count, !again, j1 == h.k.rows());
+    const float* k = g.packed.k + (j0 + s.panels[u] * kPanel) * h.k.cols();
+    score_panel(h, count, q, k, nullptr, s.scores + u * kPanel, stride);
+  }
+  s.seen[tile] = 1;
+  for (size_t i = 0; !again && i < count; ++i) s.norms[first + i] = h.score_bound(norm(q[i]));
   constexpr float kNothing = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < count; ++i) {
     const size_t r = first + i, width = found * kPanel;
     float* row = s.scores + i * stride;
     // Most rows have scores so small that 2^score can neither overflow nor vanish: no maximum to look for.
     // Whether a row is one of these depends on the keys that it sees alone.
-    float largest = top_norm;
-    for (size_t u = 0; any_masked && u < found; ++u)
+    float largest = panels.top_norm;
+    for (size_t u = 0; panels.any_masked && u < found; ++u)
       if (s.masked[u])
         largest = std::max(largest, largest_seen(g.packed.norms + j0 + s.panels[u] * kPanel,
                                                  s.bits[i * words + s.panels[u]]));
     const bool small = (s.max[r] == kNothing || s.max[r] == 0) && s.norms[r] * largest <= kSmallScore;
-    for (size_t u = 0; any_masked && u < found; ++u)
+    for (size_t u = 0; panels.any_masked && u < found; ++u)
       if (s.masked[u])
         set_unseen(row + u * kPanel, s.bits[i * words + s.panels[u]], small ? -127.0f : kNothing);
     const float max = small ? 0.0f : std::max(s.max[r], kn::max_panels(row, width));
@@ -228,13 +236,6 @@ void attend(const Group& g, const Scratch& s) {
   const size_t m = g.head.k.rows(), block = g.weights ? std::max<size_t>(m, 1) : kKeyBlock;
   std::fill_n(s.max, g.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(s.sum, g.rows, 0.0f);
-  if (g.head.additive.empty()) {
-    for (size_t r = 0; r < g.rows; ++r) s.norms[r] = norm(g.head.q[g.r0 + r]);
-  } else {
-    float bound = 0;
-    for (float u : g.head.additive) bound += std::abs(u) * kLog2e;
-    std::fill_n(s.norms, g.rows, bound);
-  }
   if (g.weights && !g.pattern.full()) std::fill_n(g.weights + g.r0 * m, g.rows * m, 0.0f);
   const kn::RowTiles tiles(g.rows);
   std::fill_n(s.seen, tiles.count, uint8_t{0});
@@ -242,9 +243,13 @@ void attend(const Group& g, const Scratch& s) {
     const size_t j1 = std::min(m, j0 + block);
     const bool last = j0 + block >= m, any = j0 < j1 && g.pattern.any(g.r0, g.r0 + g.rows, j0, j1);
     if (!any && !last) continue;
+    Found found;
     for (size_t t = 0; t < tiles.count; ++t) {
       const size_t first = tiles.begin(t), count = tiles.begin(t + 1) - first;
-      if (any) attend_tile(g, s, ahead, t, first, count, j0, j1);
+      // With a full view all tiles see the same.
+      if (any && (t == 0 || !g.pattern.full()))
+        found = find(g, s, first, g.pattern.full() ? kn::kMaxTileRows : count, j0, j1);
+      if (found.count > 0) attend_tile(g, s, found, ahead, t, first, count, j0, j1);
       if (last) finish_tile(g, s, s.seen[t], first, count);
     }
   }
@@ -304,6 +309,10 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
   // All groups are numbered through, head by head: waiting at the end of each sequence would leave threads
   // idle, and a worker that goes on with the next group of a head finds its keys packed.
   const auto groups_of = [&](size_t s) { return (b.queries(s) + kRowGroup - 1) / kRowGroup * b.heads; };
+  const auto rows_of = [&](size_t s) {  // of a group: as equal as whole tiles allow
+    const size_t groups = std::max<size_t>(1, groups_of(s) / b.heads);
+    return round_up((b.queries(s) + groups - 1) / groups, kernels::kTileRowsLimit);
+  };
   size_t groups = 0;
   for (size_t s = 0; s < b.sequences(); ++s) groups += groups_of(s);
   const auto attend_group = HWY_DYNAMIC_DISPATCH(attend);
@@ -315,10 +324,10 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
     }
     const size_t n = b.queries(s), m = b.keys(s), q0 = size_t(b.q_offsets[s]);
     const size_t groups_a_head = groups_of(s) / b.heads, h = chunk / groups_a_head;
-    const size_t r0 = chunk % groups_a_head * kRowGroup;
+    const size_t r0 = std::min(n, chunk % groups_a_head * rows_of(s));
     const Head head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
-    const size_t rows = std::min(kRowGroup, n - r0);
+    const size_t rows = std::min(rows_of(s), n - r0);
     pattern.prepare(r0, r0 + rows);
     const Scratch mine = carve(b, exact, scratch + worker * worker_bytes).scratch;
     if (packed_head[worker] != s * b.heads + h + 1) {
