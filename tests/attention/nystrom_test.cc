@@ -69,14 +69,14 @@ TEST(Nystrom, GivesTheSameBitsWithAnyNumberOfThreadsAndAloneOrInABatch) {
 TEST(Nystrom, ComesCloserToTheSoftmaxWithMoreLandmarks) {
   Workspace workspace;
   double before = 1e9;
-  for (size_t landmarks : {2, 8, 64}) {
+  for (size_t landmarks : {2, 4, 8}) {
     // Neighbours that are alike, as landmarks suppose: a smooth walk.
-    LinearTimeCase c({{64}, {64}, 1, 8, 8}, Compute::nystrom({.landmarks = landmarks, .iterations = 20}));
+    LinearTimeCase c({{256}, {256}, 1, 8, 8}, Compute::nystrom({.landmarks = landmarks, .iterations = 20}));
     for (auto* x : {&c.q, &c.k})
-      for (size_t i = 0; i < 64; ++i)
+      for (size_t i = 0; i < 256; ++i)
         for (size_t d = 0; d < 8; ++d)
           (*x)[i * (8 + LinearTimeCase::kGap) + d] =
-              2 * std::sin(0.05f * float(i) * float(d + 1) + float(x == &c.q));
+              0.5f * std::sin(0.005f * float(i) * float(d + 1) + float(x == &c.q));
     const auto approximate = run(c, workspace).out;
     c.options.compute = Compute::softmax();
     const double error = test::difference(approximate, c);
