@@ -5,19 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BERTIE_COUNTS_ALLOCATIONS 0  // the sanitizers replace malloc themselves
-#else
-#define BERTIE_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace bertie::test {
-inline std::atomic<size_t> allocations{0};
-}
+#include "alloc/allocations.h"
 
 #if BERTIE_COUNTS_ALLOCATIONS
 extern "C" {

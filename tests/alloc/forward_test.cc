@@ -14,11 +14,7 @@ namespace {
 const Config kConfig{
     .layers = 3, .hidden = 48, .heads = 4, .intermediate = 100, .vocabulary = 100, .positions = 600};
 
-size_t allocations_of(const auto& action) {
-  const size_t before = test::allocations;
-  action();
-  return test::allocations - before;
-}
+using test::allocations_of;
 
 TEST(Allocations, AreCountedWhereverTheyComeFrom) {
 #if !BERTIE_COUNTS_ALLOCATIONS

@@ -88,11 +88,7 @@ TEST(LinearAttention, GivesASequenceTheSameBitsAloneAndInABatch) {
       for (const Look& look : kLooks) {
         const LinearTimeCase both({{70, 90}, {80, 75}, 2, 8, 8}, compute, look);
         LinearTimeCase second({{90}, {75}, 2, 8, 8}, compute, look);
-        const auto tail = [](const std::vector<float>& from, std::vector<float>& to) {
-          std::copy(from.end() - ptrdiff_t(to.size()), from.end(), to.begin());
-        };
-        tail(both.q, second.q), tail(both.k, second.k), tail(both.v, second.v),
-            tail(both.d_out, second.d_out);
+        test::take_last(both, second);
         const auto all = run(both, workspace), alone = run(second, workspace);
         const auto end = [](const std::vector<float>& x, size_t n) { return std::span(x).last(n); };
         EXPECT_TRUE(test::same_bits(end(all.out, alone.out.size()), alone.out));
@@ -236,14 +232,9 @@ TEST(Performer, ComesCloserToTheSoftmaxWithMoreFeatures) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
       LinearTimeCase c({{40}, {50}, 2, 16, 16}, Compute::performer({.features = features, .seed = seed}));
       const auto approximate = run(c, workspace).out;
-      const AttentionBatch b = c.batch();
       c.options.compute = Compute::softmax();
-      const test::ReferenceBatch exact(test::double_table(b.q), test::double_table(b.k),
-                                       test::double_table(b.v), c.options);
-      const auto expected = test::numbers_of(exact.out);
-      for (size_t i = 0; i < expected.size(); ++i) error += std::pow(double(approximate[i]) - expected[i], 2);
+      error += test::difference(approximate, c) / 8;
     }
-    error = std::sqrt(error / (8.0 * 40 * 32));
     std::printf("performer, %zu features: root mean square error %.5f\n", features, error);
     EXPECT_LT(error, before / 2);
     before = error;

@@ -130,7 +130,7 @@ inline LinearTimeErrors errors(const LinearTimeCase& c, const LinearTimeResult& 
     for (double x : numbers_of(t)) most = std::max(most, std::abs(x));
     return most;
   };
-  const double overall = std::max({largest(g.q), largest(g.k), largest(g.v)});
+  const double overall = std::max({largest(g.q), largest(g.k), largest(g.v), largest(g.e), largest(g.f)});
   for (auto [actual, wanted] : {std::pair(&r.dq, &g.q), std::pair(&r.dk, &g.k), std::pair(&r.dv, &g.v),
                                 std::pair(&r.de, &g.e), std::pair(&r.df, &g.f)}) {
     const double own = largest(*wanted), error = relative_error(*actual, numbers_of(*wanted)) *
@@ -138,6 +138,23 @@ inline LinearTimeErrors errors(const LinearTimeCase& c, const LinearTimeResult& 
     if (error > 0) worst.gradient = std::max(worst.gradient, error / std::max(own, 1e-2 * overall));
   }
   return worst;
+}
+
+// The last sequences of `from` as those of `to`.
+inline void take_last(const LinearTimeCase& from, LinearTimeCase& to) {
+  for (auto [f, t] : {std::pair(&from.q, &to.q), std::pair(&from.k, &to.k), std::pair(&from.v, &to.v),
+                      std::pair(&from.d_out, &to.d_out)})
+    std::copy(f->end() - ptrdiff_t(t->size()), f->end(), t->begin());
+}
+
+// Root mean square of what is between `out` and what c's options make of c in double.
+inline double difference(std::span<const float> out, const LinearTimeCase& c) {
+  const AttentionBatch b = c.batch();
+  const auto q = double_table(b.q), k = double_table(b.k), v = double_table(b.v);
+  const auto expected = numbers_of(ReferenceBatch(q, k, v, c.options).out);
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) sum += std::pow(double(out[i]) - expected[i], 2);
+  return std::sqrt(sum / double(expected.size()));
 }
 
 }  // namespace bertie::test
