@@ -7,6 +7,8 @@
 
 #include "attention/call.h"
 #include "attention/linear.h"
+#include "attention/linformer.h"
+#include "attention/nystrom.h"
 #include "attention/scaled_dot_product.h"
 #include "bertie/error.h"
 
@@ -16,6 +18,10 @@ namespace {
 void approximate(const AttentionBatch& batch, const Compute& compute, Matrix<float> out,
                  Workspace::Parts& parts) {
   switch (compute.kind) {
+    case Compute::Kind::linformer:
+      return linformer::forward(batch, compute, out, parts);
+    case Compute::Kind::nystrom:
+      return nystrom::forward(batch, compute, out, parts);
     default:
       return linear_attention::forward(batch, compute, out, parts);
   }
@@ -136,7 +142,11 @@ void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<con
     case Compute::Kind::linear:
     case Compute::Kind::performer:
       return linear_attention::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    default:
+    case Compute::Kind::linformer:
+      return linformer::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::nystrom:
+      return nystrom::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::softmax:
       break;
   }
   if (saved.log_sums.size() != q.rows() * options.heads)
