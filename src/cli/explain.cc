@@ -116,7 +116,7 @@ int explain_command(const Settings& settings) {
           wrap("Then the layer adds X, normalises, and goes through its feed-forward network.", width));
   else
     print("\nThe other head:  {}\nAnother word:    {}\nA real model:    {}\n",
-          style.accent(fmt::format("bertie explain --head {}", 2 - steps.head)),
+          style.accent(steps.head == 0 ? "bertie explain --head 2 --query You" : "bertie explain"),
           style.accent(fmt::format("bertie explain --query {}", query == 2 ? "You" : "me")),
           style.accent("bertie explain --model DIR \"You found me\""));
   return 0;

@@ -32,7 +32,7 @@ int decimals_for(Matrix<const float> matrix) {
 }
 
 std::string shown(double number, int decimals) {
-  if (number == 0) return "0";
+  if (number == 0 || (decimals < kMostDecimals && std::abs(number) < 1e-6)) return "0";
   std::string text = fmt::format("{:.{}f}", number, decimals);
   if (text.find_first_not_of("-0.") == text.npos && text[0] == '-') text.erase(0, 1);
   const size_t first = text[0] == '-';

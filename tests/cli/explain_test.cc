@@ -281,6 +281,19 @@ TEST(Explain, WorksOnARealModel) {
     for (size_t j = 0; j < 12; ++j) EXPECT_NEAR(s["weights"][i][j].get<double>(), weights(i, j), 1e-6);
 }
 
+TEST(Explain, TheWorkedExamplesPageShowsWhatTheProgramPrints) {
+  const std::string printed = run({"explain"}).out + run({"explain", "--head", "2"}).out;
+  const std::string page = read_all(source_dir() / "docs/attention/worked-example.md"), fence = "```text\n";
+  size_t tables = 0;
+  for (size_t begin = 0; (begin = page.find(fence, begin)) != page.npos; ++tables) {
+    begin += fence.size();
+    const std::string table = page.substr(begin, page.find("```", begin) - begin);
+    EXPECT_NE(printed.find(table), std::string::npos) << table;
+    begin = page.find("```", begin) + 3;
+  }
+  EXPECT_GE(tables, 15u);
+}
+
 TEST(Demo, ShowsTheStepsOfTheExample) {
   const Result r = run({"demo"});
   EXPECT_EQ(r.code, 0);
