@@ -98,11 +98,11 @@ class Sheet {
     }
     for (size_t i = 0; i < text_.rows.size(); ++i) {
       const size_t r = text_.rows[i];
-      const std::string label = text_.row_labels.empty()
+      const std::string label = text_.row_labels.empty() || label_width_ == 0
                                     ? blank
                                     : pad(short_label(text_.row_labels[r], label_width_), label_width_);
       const bool marked = text_.marked_row == r;
-      std::string plain = label, painted = marked ? style.bold(label) : label;
+      std::string plain = label, painted = marked && label_width_ > 0 ? style.bold(label) : label;
       each_column(
           [&](size_t c) {
             const std::string value = pad_left(number(r, c), cell_ - (text_.shaded ? kShade + 1 : 0));
@@ -187,33 +187,31 @@ std::string matrices_text(std::span<const MatrixText> matrices, const Style& sty
   for (const MatrixText& m : matrices)
     for (const std::string& label : m.row_labels)
       label_width = std::max(label_width, std::min(display_width(label), kMostLabel));
-  constexpr size_t kUncut = 100'000, kBetween = 2;
-  std::vector<Sheet> beside;
-  size_t total = kIndent;
+  const size_t room = width > kIndent ? width - kIndent : 0;
+
+  constexpr size_t kUncut = 100'000;
+  std::vector<std::vector<std::string>> beside;  // lines of each
+  size_t total = 0;
   for (const MatrixText& m : matrices) {
-    beside.emplace_back(m, beside.empty() ? label_width : 0, kUncut);
-    total += beside.back().width() + (beside.size() > 1 ? kBetween : 0);
+    const Sheet sheet(m, beside.empty() ? label_width : 0, kUncut);
+    total += sheet.width() + (beside.empty() ? 0 : kGap);
+    if (total > room) break;
+    beside.push_back(sheet.text(style));
+    if (beside.back().size() != beside.front().size()) break;
   }
   std::string out;
-  const std::string indent(kIndent, ' ');
-  if (total <= width) {
-    std::vector<std::string> lines;
-    for (size_t s = 0; s < beside.size(); ++s) {
-      MatrixText unlabelled = matrices[s];
-      if (s > 0) unlabelled.row_labels = {};
-      const std::vector<std::string> more =
-          s > 0 ? Sheet(unlabelled, 0, kUncut).text(style) : beside[s].text(style);
-      if (s == 0) lines = std::vector<std::string>(more.size(), indent);
-      for (size_t i = 0; i < lines.size(); ++i)
-        lines[i] += (s > 0 ? std::string(kBetween, ' ') : "") + more[i];
+  const std::string indent(kIndent, ' '), gap(kGap, ' ');
+  if (beside.size() == matrices.size() && beside.back().size() == beside.front().size()) {
+    for (size_t i = 0; i < beside.front().size(); ++i) {
+      std::string line = indent;
+      for (size_t s = 0; s < beside.size(); ++s) line += (s > 0 ? gap : "") + beside[s][i];
+      out += without_end_spaces(line) + '\n';
     }
-    for (const std::string& line : lines) out += without_end_spaces(line) + '\n';
     return out;
   }
-  for (size_t m = 0; m < matrices.size(); ++m) {
-    if (m > 0) out += '\n';
-    for (const std::string& line :
-         Sheet(matrices[m], label_width, width > kIndent ? width - kIndent : 0).text(style))
+  for (const MatrixText& m : matrices) {
+    if (!out.empty()) out += '\n';
+    for (const std::string& line : Sheet(m, label_width, room).text(style))
       out += indent + without_end_spaces(line) + '\n';
   }
   return out;

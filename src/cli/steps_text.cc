@@ -322,8 +322,6 @@ class Story {
 
 }  // namespace
 
-size_t most_looked_at(const AttentionSteps& steps, size_t query) { return by_weight(steps, query)[0]; }
-
 std::string steps_text(const AttentionSteps& steps, const StepsView& view, const Style& style, size_t width) {
   return Story(steps, view, style, width).tell();
 }

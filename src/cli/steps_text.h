@@ -14,9 +14,6 @@ struct StepsView {
 
 std::string steps_text(const AttentionSteps& steps, const StepsView& view, const Style& style, size_t width);
 
-// The key that a query looks at most.
-size_t most_looked_at(const AttentionSteps& steps, size_t query);
-
 // All numbers, all digits, as one JSON object.
 void print_json(const AttentionSteps& steps);
 
