@@ -28,6 +28,20 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+// The word in the middle: not a comma, not [SEP], unless there is nothing else.
+size_t middle_word(const std::vector<std::string>& tokens) {
+  const auto is_word = [](const std::string& token) {
+    const auto byte = token.empty() ? uint8_t{0} : uint8_t(token.starts_with("##") ? token.back() : token[0]);
+    return std::isalnum(byte) || byte >= 0x80;
+  };
+  const size_t middle = (tokens.size() - 1) / 2;
+  for (size_t away = 0; away <= tokens.size() / 2; ++away) {
+    if (middle + away < tokens.size() && is_word(tokens[middle + away])) return middle + away;
+    if (away <= middle && is_word(tokens[middle - away])) return middle - away;
+  }
+  return middle;
+}
+
 // The token that --query names: by its place, as a label ("bank(3)"), or as a word, which the tokenizer may
 // know under a lower-case name or in several pieces. Where it occurs again, its first place.
 size_t find_query(const AttentionSteps& steps, const std::vector<std::string>& labels,
@@ -95,7 +109,7 @@ int explain_command(const Settings& settings) {
   std::vector<std::string> labels;
   for (const std::string& token : steps.tokens) labels.push_back(printable(token));
   labels = unique_labels(labels);
-  size_t query = (steps.n() - 1) / 2;
+  size_t query = middle_word(steps.tokens);
   if (settings.query)
     query = find_query(steps, labels, *settings.query, encoder ? &encoder->tokenizer() : nullptr);
 

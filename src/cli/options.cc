@@ -185,7 +185,7 @@ const std::vector<Command>& commands() {
             {.name = "query",
              .argument = "TOKEN",
              .help = "token whose numbers are worked out: a word of the text, or its place from 1",
-             .standard = "the middle one",
+             .standard = "the word in the middle",
              .to = &Settings::query},
             {.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair}},
        .examples = {{"bertie explain", "three words, by hand"},

@@ -139,6 +139,21 @@ TEST(Explain, QueryIsAWordItsLabelOrItsPlace) {
   EXPECT_EQ(query("##able"), "##able");
 }
 
+TEST(Explain, TheWordInTheMiddleIsWorkedOutUnlessAnotherIsNamed) {
+  const ModelFolder model;
+  const auto worked = [&](const std::string& text) {
+    const std::string out =
+        run({"explain", "-m", model.name(), text}, {.environment = {{"COLUMNS", "200"}}}).out;
+    const size_t begin = out.find("Worked out: \"") + 13;
+    return out.substr(begin, out.find('"', begin) - begin);
+  };
+  EXPECT_EQ(worked("You found me"), "found");
+  EXPECT_EQ(worked("You, me"), "me");
+  EXPECT_EQ(worked("You!"), "you");
+  EXPECT_EQ(worked("unbelievable"), "##believ");
+  EXPECT_EQ(worked("!"), "!");
+}
+
 TEST(Explain, AModelsNumbersAreThoseItComputesWith) {
   const ModelFolder model;
   auto encoder = bertie::Encoder::load(model.path(), 1);
@@ -167,6 +182,45 @@ TEST(Explain, AModelsNumbersAreThoseItComputesWith) {
       arguments.insert(arguments.end(), {"--pair", "me!"});
       check(pair);
     }
+}
+
+// The right side of "…: .14·.20 + .24·.32 + .05 (60 more terms) = .1048" and what its left side comes to.
+std::pair<double, double> by_pocket_calculator(const std::string& worked) {
+  const size_t begin = worked.find(": ") + 2, end = worked.rfind(" = ");
+  double sum = 0;
+  for (size_t at = begin; at < end;) {
+    const size_t next = std::min(worked.find(" + ", at), end);
+    const std::string term = worked.substr(at, next - at);
+    const size_t dot = term.find("·");
+    sum += dot == term.npos ? std::stod(term) : std::stod(term) * std::stod(term.substr(dot + 2));
+    at = next + 3;
+  }
+  return {std::stod(worked.substr(end + 3)), sum};
+}
+
+TEST(Explain, WhatIsWorkedOutCanBeCheckedFromTheDigitsShown) {
+  const ModelFolder model;
+  const How wide{.environment = {{"COLUMNS", "1000"}}};
+  std::string long_text;
+  for (int i = 0; i < 15; ++i) long_text += "river bank ";
+  for (const std::vector<std::string>& more : {std::vector<std::string>{},
+                                               {"--head", "2", "--query", "me"},
+                                               {"-m", model.name(), "You found me."},
+                                               {"-m", model.name(), "--layer", "2", "--head", "2", "--query",
+                                                "river", "the river bank found me, unbelievable!"},
+                                               {"-m", model.name(), "--layer", "2", long_text}}) {
+    std::vector<std::string> arguments{"explain"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    size_t checked = 0;
+    for (const std::string& line : lines(run(arguments, wide).out)) {
+      if (line.find("first number") == line.npos && line.find("\"·\"") == line.npos) continue;
+      if (line.find("√") != line.npos) continue;
+      const auto [shown, sum] = by_pocket_calculator(line);
+      EXPECT_NEAR(shown, sum, 2e-3) << line;
+      ++checked;
+    }
+    EXPECT_EQ(checked, 6u);
+  }
 }
 
 TEST(Explain, FitsTheTerminal) {
