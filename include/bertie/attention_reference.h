@@ -226,6 +226,7 @@ void softmax_attention(const ScoreOf& score, Matrix<const T> v, Matrix<T> weight
   for (size_t i = 0; i < out.rows(); ++i) {
     for (T& x : out[i]) x = T(0);
     for (size_t j = 0; j < v.rows(); ++j) {
+      if (!(T(factor(i, j)) > T(0))) continue;  // the value of a key that is not seen may be anything
       weights(i, j) *= T(dropout(i, j));
       add<T>(out[i], weights(i, j), v[j]);
     }
@@ -241,6 +242,7 @@ void softmax_attention_backward(const ScoreOf& score, Matrix<const T> v, Matrix<
   softmax_weights<T>(score, factor, p);
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j < m; ++j) {
+      if (!(T(factor(i, j)) > T(0))) continue;
       const T d = T(dropout(i, j));
       dp(i, j) = d * dot<T>(d_out[i], v[j]);
       add<T>(dv[j], p(i, j) * d, d_out[i]);
