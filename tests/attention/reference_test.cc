@@ -250,7 +250,8 @@ TEST_F(YouFoundMe, ComesOutOfTwoHeadsTheirConcatenationAndTheOutputMatrix) {
 std::string seen(const Look& look, size_t i, size_t n, size_t m, size_t head = 0, size_t row = 0) {
   std::string text;
   for (size_t j = 0; j < m; ++j)
-    if (reference::sees(look, head, row, i, j, n, m)) text += (text.empty() ? "" : " ") + std::to_string(j);
+    if (reference::sees(look, head, row, i, j, n, m)) text += std::to_string(j) += ' ';
+  if (!text.empty()) text.pop_back();
   return text;
 }
 

@@ -1,0 +1,115 @@
+// How far the linear-time mechanisms are from exact attention, and that it falls as they are given more.
+#include <gtest/gtest.h>
+
+#include "bertie/attention.h"
+#include "support/numbers.h"
+
+namespace bertie {
+namespace {
+
+struct Problem {
+  Problem(size_t n_, size_t m_, size_t d_, float size) : n(n_), m(m_), d(d_) {
+    q = test::random_floats(n * d, 1, -size, size);
+    k = test::random_floats(m * d, 2, -size, size);
+    v = test::random_floats(m * d, 3);
+    exact = run({});
+  }
+  std::vector<float> run(const AttentionOptions& o) const {
+    std::vector<float> out(n * d);
+    attention({q.data(), n, d}, {k.data(), m, d}, {v.data(), m, d}, {out.data(), n, d}, o);
+    return out;
+  }
+  // √(Σ|out − exact|²/Σ|exact|²)
+  double error(const AttentionOptions& o) const {
+    const auto out = run(o);
+    double off = 0, all = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+      off += std::pow(double(out[i]) - double(exact[i]), 2);
+      all += std::pow(double(exact[i]), 2);
+    }
+    return std::sqrt(off / all);
+  }
+  size_t n, m, d;
+  std::vector<float> q, k, v, exact;
+};
+
+TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
+  const Problem p(60, 80, 16, 0.8f);
+  double before = 10;
+  for (size_t features : {16, 64, 256, 1024}) {
+    double mean = 0;
+    for (uint64_t seed = 0; seed < 10; ++seed)
+      mean += p.error({.compute = Compute::performer({.features = features, .seed = seed})}) / 10;
+    RecordProperty("error_with_" + std::to_string(features), std::to_string(mean));
+    EXPECT_LE(mean, before / 1.5) << features << " features";  // 1/√features would be half
+    before = mean;
+  }
+  EXPECT_LE(before, 0.2);
+}
+
+TEST(Performer, WithManyFeaturesIsTheSoftmaxWithCausalLookToo) {
+  const Problem p(40, 40, 8, 1);
+  const auto exact = p.run({.look = Look::causal()});
+  const auto close =
+      p.run({.look = Look::causal(), .compute = Compute::performer({.features = 8192, .seed = 1})});
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(close[i], exact[i], 0.02);
+}
+
+TEST(Nystrom, ComesCloserWithMoreLandmarksAndIsExactWithOneForEveryRow) {
+  const Problem p(64, 64, 8, 1);
+  double before = 10;
+  for (size_t landmarks : {4, 16, 64}) {
+    const double error = p.error({.compute = Compute::nystrom({.landmarks = landmarks, .iterations = 20})});
+    EXPECT_LE(error, before) << landmarks << " landmarks";
+    before = error;
+  }
+  EXPECT_LE(before, 1e-3);
+}
+
+TEST(Linformer, WithIdentityMatricesIsExact) {
+  const size_t m = 70;
+  const Problem p(50, m, 16, 2);
+  std::vector<float> identity(m * m);
+  for (size_t i = 0; i < m; ++i) identity[i * m + i] = 1;
+  const Matrix<const float> i(identity.data(), m, m);
+  EXPECT_LE(p.error({.compute = Compute::linformer(i, i)}), 2e-6);
+}
+
+// E and F that average segments: with keys and values that change slowly, the more rows the closer.
+TEST(Linformer, ComesCloserWithMoreRowsWhereNeighboursAreAlike) {
+  Problem p(32, 64, 4, 1);
+  for (size_t j = 0; j < p.m; ++j)
+    for (size_t c = 0; c < p.d; ++c) {
+      p.k[j * p.d + c] = float(std::sin(double(j) * 0.1 + double(c)));
+      p.v[j * p.d + c] = float(std::cos(double(j) * 0.1 * double(c + 1)));
+    }
+  p.exact = p.run({});
+  double before = 10;
+  for (size_t rows : {2, 8, 32, 64}) {
+    std::vector<float> means(rows * p.m);
+    for (size_t j = 0; j < p.m; ++j) means[j * rows / p.m * p.m + j] = float(rows) / float(p.m);
+    const Matrix<const float> e(means.data(), rows, p.m);
+    const double error = p.error({.compute = Compute::linformer(e, e)});
+    EXPECT_LE(error, before / 2) << rows << " rows";
+    before = error;
+  }
+  EXPECT_LE(before, 2e-6);
+}
+
+TEST(Linear, IsAMeanOfTheValuesThatItSees) {
+  const Problem p(30, 40, 8, 2);
+  for (const Look& look : {Look::full(), Look::causal()}) {
+    const auto out = p.run({.look = look, .compute = Compute::linear()});
+    for (size_t i = 0; i < p.n; ++i)
+      for (size_t c = 0; c < p.d; ++c) {
+        float low = test::kInf, high = -test::kInf;
+        for (size_t j = 0; j < (look.kind == Look::Kind::causal ? i + 1 : p.m); ++j)
+          low = std::min(low, p.v[j * p.d + c]), high = std::max(high, p.v[j * p.d + c]);
+        EXPECT_GE(out[i * p.d + c], low - 1e-6f);
+        EXPECT_LE(out[i * p.d + c], high + 1e-6f);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace bertie
