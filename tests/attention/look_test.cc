@@ -55,14 +55,13 @@ TEST(Pattern, IsTheDefinitionKeyByKey) {
   const int32_t global[] = {0, 2, 33, 64};
   expect_as_defined(Look::window_and_global(2, global), "window and global");
   expect_as_defined(Look::window_and_global(0, {}), "window and no global");
-  for (size_t block : {1, 3, 16, 64})
-    for (size_t window : {1, 3, 7})
-      for (size_t random : {0, 2, 100})
-        for (size_t first : {0, 1, 3})
-          expect_as_defined(
-              Look::big_bird(
-                  {.block = block, .window = window, .global = first, .random = random, .seed = 4}),
-              "BigBird");
+  for (const BigBird& pattern : {BigBird{.block = 1, .window = 1, .global = 0, .random = 2, .seed = 4},
+                                 BigBird{.block = 3, .window = 7, .global = 3, .random = 100},
+                                 BigBird{.block = 5, .window = 3, .global = 1, .random = 0},
+                                 BigBird{.block = 16, .window = 1, .global = 0, .random = 0},
+                                 BigBird{.block = 16, .window = 3, .global = 1, .random = 2, .seed = 9},
+                                 BigBird{.block = 64, .window = 3, .global = 1, .random = 3}})
+    expect_as_defined(Look::big_bird(pattern), "BigBird of " + std::to_string(pattern.block));
   for (size_t stride : {1, 2, 7, 32, 500}) expect_as_defined(Look::strided(stride), "strided");
   for (size_t stride : {1, 2, 7, 32, 500})
     for (size_t summary : {size_t{1}, stride / 2, stride})

@@ -2,6 +2,7 @@
 // Every mechanism on random packed batches, by the public functions and by the reference in double.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <deque>
 #include <functional>
 #include <numeric>
@@ -173,6 +174,18 @@ inline const std::vector<Mechanism>& mechanisms() {
       {"Nystrom, 2 iterations", computing(Compute::nystrom({.landmarks = 5, .iterations = 2})), false},
   };
   return all;
+}
+
+// "causal at the end" as a test is called: CausalAtTheEnd.
+inline std::string test_name(const std::string& words) {
+  std::string name;
+  bool up = true;
+  for (char x : words) {
+    const bool letter = std::isalnum(static_cast<unsigned char>(x)) != 0;
+    if (letter) name += up ? char(std::toupper(x)) : x;
+    up = !letter;
+  }
+  return name;
 }
 
 // Gradients by attention_backward, in memory of their own. Parameter gradients begin at `begin`, to see that

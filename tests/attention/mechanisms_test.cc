@@ -216,14 +216,7 @@ TEST_P(Mechanisms, ReadAndWriteOnlyTheirOwnColumns) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Mechanisms, testing::Range(size_t{0}, test::mechanisms().size()),
                          [](const testing::TestParamInfo<size_t>& which) {
-                           std::string name;
-                           bool up = true;
-                           for (char x : test::mechanisms()[which.param].name) {
-                             const bool letter = std::isalnum(static_cast<unsigned char>(x)) != 0;
-                             if (letter) name += up ? char(std::toupper(x)) : x;
-                             up = !letter;
-                           }
-                           return name;
+                           return test::test_name(test::mechanisms()[which.param].name);
                          });
 
 }  // namespace

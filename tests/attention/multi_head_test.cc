@@ -145,46 +145,51 @@ struct MultiHeadReference {
   std::vector<std::vector<double>> gradients;
 };
 
-TEST(MultiHead, GivesTheReferencesOutputAndGradientsWithEveryMechanism) {
+class MultiHeadWith : public testing::TestWithParam<size_t> {
+ protected:
+  const test::Mechanism& mechanism() const { return test::mechanisms()[GetParam()]; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Every, MultiHeadWith, testing::Range(size_t{0}, test::mechanisms().size()),
+                         [](const testing::TestParamInfo<size_t>& which) {
+                           return test::test_name(test::mechanisms()[which.param].name);
+                         });
+
+TEST_P(MultiHeadWith, GivesTheReferencesOutputAndGradients) {
   const MechanismShape self_shape{"self", {6, 0, 1, 21}, {6, 0, 1, 21}, 2, 4, 3};
   const MechanismShape cross_shape{"cross", {6, 2, 3}, {15, 0, 40}, 2, 4, 3};
-  for (const auto& mechanism : test::mechanisms())
-    for (bool self : {true, false})
-      for (bool biased : {true, false}) {
-        SCOPED_TRACE(mechanism.name + (self ? ", self" : ", cross") + (biased ? ", biases" : ""));
-        MechanismCase c(self ? self_shape : cross_shape, 50);
-        mechanism.set(c);
-        const MultiHeadCase h(c, self, biased);
-        const MultiHeadReference expected(c, h);
-        double most = 0;
-        for (const auto& g : expected.gradients) most = std::max(most, largest(g));
-        test::on_every_target([&] {
-          const MultiHeadRun run(c, h, nullptr);
-          const auto out = numbers_of(expected.out);
-          EXPECT_LE(worst(run.out.memory, out), 1e-5 * largest(out)) << "out";
-          const auto gradients = run.gradients(self);
-          ASSERT_EQ(gradients.size(), expected.gradients.size());
-          for (size_t t = 0; t < gradients.size(); ++t)
-            EXPECT_LE(worst(gradients[t].second, expected.gradients[t]),
-                      1e-4 * std::max(largest(expected.gradients[t]), 1e-2 * most))
-                << "gradient of " << gradients[t].first;
-        });
-      }
+  for (bool self : {true, false})
+    for (bool biased : {true, false}) {
+      SCOPED_TRACE(mechanism().name + (self ? ", self" : ", cross") + (biased ? ", biases" : ""));
+      MechanismCase c(self ? self_shape : cross_shape, 50);
+      mechanism().set(c);
+      const MultiHeadCase h(c, self, biased);
+      const MultiHeadReference expected(c, h);
+      double most = 0;
+      for (const auto& g : expected.gradients) most = std::max(most, largest(g));
+      test::on_every_target([&] {
+        const MultiHeadRun run(c, h, nullptr);
+        const auto out = numbers_of(expected.out);
+        EXPECT_LE(worst(run.out.memory, out), 1e-5 * largest(out)) << "out";
+        const auto gradients = run.gradients(self);
+        ASSERT_EQ(gradients.size(), expected.gradients.size());
+        for (size_t t = 0; t < gradients.size(); ++t)
+          EXPECT_LE(worst(gradients[t].second, expected.gradients[t]),
+                    1e-4 * std::max(largest(expected.gradients[t]), 1e-2 * most))
+              << "gradient of " << gradients[t].first;
+      });
+    }
 }
 
-TEST(MultiHead, GivesTheSameBitsWithAnyNumberOfThreads) {
+TEST_P(MultiHeadWith, GivesTheSameBitsWithAnyNumberOfThreads) {
   Workspace three(3);
-  for (const auto& mechanism : test::mechanisms()) {
-    SCOPED_TRACE(mechanism.name);
-    MechanismCase c({"self", {40, 0, 1, 90}, {40, 0, 1, 90}, 2, 8, 8}, 50);
-    mechanism.set(c);
-    const MultiHeadCase h(c, true, true);
-    const MultiHeadRun a(c, h, nullptr), b(c, h, &three);
-    EXPECT_TRUE(test::same_bits(a.out.memory, b.out.memory));
-    const auto x = a.gradients(true), y = b.gradients(true);
-    for (size_t t = 0; t < x.size(); ++t)
-      EXPECT_TRUE(test::same_bits(x[t].second, y[t].second)) << x[t].first;
-  }
+  MechanismCase c({"self", {40, 0, 1, 90}, {40, 0, 1, 90}, 2, 8, 8}, 50);
+  mechanism().set(c);
+  const MultiHeadCase h(c, true, true);
+  const MultiHeadRun a(c, h, nullptr), b(c, h, &three);
+  EXPECT_TRUE(test::same_bits(a.out.memory, b.out.memory));
+  const auto x = a.gradients(true), y = b.gradients(true);
+  for (size_t t = 0; t < x.size(); ++t) EXPECT_TRUE(test::same_bits(x[t].second, y[t].second)) << x[t].first;
 }
 
 TEST(MultiHead, OfNothingToLookAtIsTheOutputsBias) {
