@@ -64,15 +64,16 @@ void check_projection(Matrix<const float> x, const char* x_name, Matrix<const fl
        w.rows());
 }
 
-void check(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Matrix<const float> out) {
+void check(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Matrix<const float> out,
+           const char* name) {
   check_projection(x, "x", w.wq, w.bq, "q");
   check_projection(y, "y", w.wk, w.bk, "k");
   check_projection(y, "y", w.wv, w.bv, "v");
   need(w.wo.cols() == w.wv.rows(), "wo has {} columns but wv has {} rows", w.wo.cols(), w.wv.rows());
   need(w.bo.empty() || w.bo.size() == w.wo.rows(), "bo has {} numbers but wo has {} rows", w.bo.size(),
        w.wo.rows());
-  need(out.rows() == x.rows() && out.cols() == w.wo.rows(), "out is {} × {}; it must be {} × {}", out.rows(),
-       out.cols(), x.rows(), w.wo.rows());
+  need(out.rows() == x.rows() && out.cols() == w.wo.rows(), "{} is {} × {}; it must be {} × {}", name,
+       out.rows(), out.cols(), x.rows(), w.wo.rows());
 }
 
 template <class M>
@@ -85,7 +86,7 @@ void check_shape(const M& gradient, const char* name, size_t rows, size_t cols) 
 
 void multi_head_attention(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Matrix<float> out,
                           MultiHeadSaved& saved, const AttentionOptions& options) {
-  check(x, y, w, out);
+  check(x, y, w, out, "out");
   Workspace own;
   AttentionOptions inner = options;
   if (!inner.workspace) inner.workspace = &own;
@@ -103,7 +104,7 @@ void multi_head_attention(Matrix<const float> x, Matrix<const float> y, const Mu
 void multi_head_attention_backward(Matrix<const float> x, Matrix<const float> y, const MultiHead& w,
                                    const MultiHeadSaved& saved, Matrix<const float> d_out,
                                    const MultiHeadGradients& to, const AttentionOptions& options) {
-  check(x, y, w, d_out);
+  check(x, y, w, d_out, "d_out");
   check_shape(to.x, "x", x.rows(), x.cols()), check_shape(to.y, "y", y.rows(), y.cols());
   check_shape(to.wq, "wq", w.wq.rows(), w.wq.cols()), check_shape(to.wk, "wk", w.wk.rows(), w.wk.cols());
   check_shape(to.wv, "wv", w.wv.rows(), w.wv.cols()), check_shape(to.wo, "wo", w.wo.rows(), w.wo.cols());
@@ -112,7 +113,7 @@ void multi_head_attention_backward(Matrix<const float> x, Matrix<const float> y,
   };
   bias(to.bq, "bq", w.wq.rows()), bias(to.bk, "bk", w.wk.rows()), bias(to.bv, "bv", w.wv.rows());
   bias(to.bo, "bo", w.wo.rows());
-  const bool self = to.y.data() == nullptr;
+  const bool self = to.y.data() == nullptr && to.y.cols() == 0;
   need(!self || y.cols() == x.cols(), "gradients.y is missing, and y is not x");
 
   Workspace own;
