@@ -80,18 +80,27 @@ HWY_INLINE void panel_norms(const float* panel, size_t d, float* norms) {
   }
 }
 
-// A row in panels of 32 columns, each `panel_rows` rows apart from the next: what a product takes as its
-// right side. Missing columns are 0.
-HWY_INLINE void pack_row(std::span<const float> row, float* to, size_t panel_rows) {
+// Rows in panels of 32 columns, each `panel_rows` rows apart from the next: what a product takes as its right
+// side. Missing columns are 0. Returns whether all numbers are finite.
+HWY_INLINE bool pack_rows(Matrix<const float> from, float* to, size_t panel_rows) {
   const hn::ScalableTag<float> d;
-  for (size_t c0 = 0; c0 < row.size(); c0 += kPanel) {
-    const size_t width = std::min(kPanel, row.size() - c0);
-    float* into = to + c0 * panel_rows;
-    size_t c = 0;
-    for (; c + kLanes <= width; c += kLanes) hn::StoreU(hn::LoadU(d, row.data() + c0 + c), d, into + c);
-    for (; c < width; ++c) into[c] = row[c0 + c];
-    std::fill(into + width, into + kPanel, 0.0f);
-  }
+  auto zeros = hn::Zero(d);  // 0·Inf and 0·NaN are NaN
+  float rest = 0;
+  for (size_t r = 0; r < from.rows(); ++r)
+    for (size_t c0 = 0; c0 < from.cols(); c0 += kPanel) {
+      const size_t width = std::min(kPanel, from.cols() - c0);
+      const float* row = from.row(r) + c0;
+      float* into = to + c0 * panel_rows + r * kPanel;
+      size_t c = 0;
+      for (; c + kLanes <= width; c += kLanes) {
+        const auto x = hn::LoadU(d, row + c);
+        zeros = hn::MulAdd(x, hn::Zero(d), zeros);
+        hn::StoreU(x, d, into + c);
+      }
+      for (; c < width; ++c) rest += (into[c] = row[c]) * 0;
+      for (; c < kPanel; ++c) into[c] = 0;
+    }
+  return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
 }
 
 HWY_INLINE float norm(std::span<const float> x) {
@@ -105,19 +114,6 @@ HWY_INLINE float norm(std::span<const float> x) {
   }
   for (; c < x.size(); ++c) rest += x[c] * x[c];
   return std::sqrt(hn::GetLane(hn::SumOfLanes(d, squares)) + rest);
-}
-
-HWY_INLINE bool all_finite(Matrix<const float> x) {
-  const hn::ScalableTag<float> d;
-  auto zeros = hn::Zero(d);
-  float rest = 0;
-  for (size_t r = 0; r < x.rows(); ++r) {
-    size_t c = 0;
-    for (; c + kLanes <= x.cols(); c += kLanes)
-      zeros = hn::MulAdd(hn::LoadU(d, x.row(r) + c), hn::Zero(d), zeros);
-    for (; c < x.cols(); ++c) rest += x(r, c) * 0;
-  }
-  return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
 }
 
 HWY_INLINE void prefetch_row(std::span<const float> row) {

@@ -61,10 +61,9 @@ void pack_panel(const Head& h, size_t panel, const PackedHead& to) {
     panel_norms(to.k + j * d, d, to.norms + j);
   else
     std::fill_n(to.norms + j, kPanel, 1.0f);
-  to.top_norms[panel] = *std::max_element(to.norms + j, to.norms + j + kPanel);
-  const auto values = h.v.slice_rows(j, count);
-  for (size_t i = 0; i < count; ++i) pack_row(values[i], to.v + (j + i) * kPanel, to.rows);
-  to.state[panel] = all_finite(values) ? PackedHead::packed : PackedHead::not_finite;
+  to.top_norms[panel] = kn::max_panels(to.norms + j, kPanel);
+  const bool finite = pack_rows(h.v.slice_rows(j, count), to.v + j * kPanel, to.rows);
+  to.state[panel] = finite ? PackedHead::packed : PackedHead::not_finite;
 }
 
 // out (count rows) += or = scores·V over keys j..j_end−1, whose scores begin at `scores`.

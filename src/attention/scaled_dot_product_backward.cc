@@ -35,9 +35,10 @@ inline constexpr size_t kBlockStride = kBlockKeys + 16;
 inline constexpr size_t kBlockPanels = kBlockKeys / kPanel;
 
 struct BackwardScratch {
-  float *k_t, *v_t;         // panels of 32 keys, each (D, 32) and (Dv, 32); k_t scaled
-  float *q, *k, *d_out;     // panels of 32 columns, each (n or m, 32)
-  float *dq, *dk, *dv;      // (n, D), (m, D), (m, Dv), widths in whole panels
+  float *k_t, *v_t;      // panels of 32 keys, each (D, 32) and (Dv, 32); k_t scaled
+  float *q, *k, *d_out;  // panels of 32 columns, each (n or m, 32)
+  float *dq, *dk,
+      *dv;  // (n, D); of a block of keys (kBlockKeys, D), (kBlockKeys, Dv); widths in whole panels
   float *log_sums, *delta;  // (n), negated
   float *p, *ds;            // (kQueryBlock, kBlockStride)
 };
@@ -58,26 +59,43 @@ struct BackwardHead {
 HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
 
+HWY_INLINE float dot(std::span<const float> x, std::span<const float> y) {
+  const hn::ScalableTag<float> d;
+  auto sum = hn::Zero(d);
+  float rest = 0;
+  size_t c = 0;
+  for (; c + kLanes <= x.size(); c += kLanes)
+    sum = hn::MulAdd(hn::LoadU(d, x.data() + c), hn::LoadU(d, y.data() + c), sum);
+  for (; c < x.size(); ++c) rest += x[c] * y[c];
+  return hn::GetLane(hn::SumOfLanes(d, sum)) + rest;
+}
+
+// A head's rows are far apart in memory: they are called for some rows before they are used.
+HWY_INLINE void prefetch_ahead(Matrix<const float> x, size_t row) {
+  constexpr size_t kAhead = 8;
+  if (row + kAhead < x.rows()) prefetch_row(x[row + kAhead]);
+}
+
 void pack(const BackwardHead& g, const BackwardScratch& s) {
   const Head& h = g.head;
   const size_t n = h.q.rows(), m = h.k.rows(), d = h.q.cols(), dv = h.v.cols();
   for (size_t j = 0; j < m; j += kPanel) {
     const size_t count = std::min(kPanel, m - j);
+    for (size_t i = j; i < j + count; ++i) {
+      prefetch_ahead(h.k, i), prefetch_ahead(h.v, i);
+      pack_rows(h.k.slice_rows(i, 1), s.k + i * kPanel, m);
+    }
     transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), s.k_t + j * d);
     transpose_panel(h.v.slice_rows(j, count), 1.0f, s.v_t + j * dv);
   }
-  for (size_t j = 0; j < m; ++j) pack_row(h.k[j], s.k + j * kPanel, m);
   for (size_t i = 0; i < n; ++i) {
-    pack_row(h.q[i], s.q + i * kPanel, n);
-    pack_row(g.d_out[i], s.d_out + i * kPanel, n);
+    prefetch_ahead(h.q, i), prefetch_ahead(g.out, i), prefetch_ahead(g.d_out, i);
+    pack_rows(h.q.slice_rows(i, 1), s.q + i * kPanel, n);
+    pack_rows(g.d_out.slice_rows(i, 1), s.d_out + i * kPanel, n);
     s.log_sums[i] = -g.log_sums(i, 0);
-    float delta = 0;
-    for (size_t c = 0; c < dv; ++c) delta += g.out(i, c) * g.d_out(i, c);
-    s.delta[i] = -delta;
+    s.delta[i] = -dot(g.out[i], g.d_out[i]);
   }
   std::fill_n(s.dq, n * round_up(d, kPanel), 0.0f);
-  std::fill_n(s.dk, m * round_up(d, kPanel), 0.0f);
-  std::fill_n(s.dv, m * round_up(dv, kPanel), 0.0f);
 }
 
 // A row of a panel: x becomes P and g, which holds dO·Vᵀ − δ, becomes dS.
@@ -119,7 +137,8 @@ HWY_INLINE float apply_ramp(const Pattern& pattern, int64_t position, int64_t j,
 }
 
 // What additive scores make of one dS: vectors along A.
-void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i, size_t j, float ds) {
+void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i, size_t j, size_t j0,
+                       float ds) {
   const hn::ScalableTag<float> d;
   const Head& h = g.head;
   const size_t size = h.q.cols(), padded = round_up(size, kPanel);
@@ -133,7 +152,7 @@ void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i
     std::copy_n(du, count, g.d_additive + a);
     const auto slope = hn::NegMulAdd(t, t, hn::Set(d, 1.0f));
     const auto dx = hn::Mul(hn::Mul(hn::Set(d, ds), hn::Load(d, u)), slope);
-    float *dq = s.dq + i * padded + a, *dk = s.dk + j * padded + a;
+    float *dq = s.dq + i * padded + a, *dk = s.dk + (j - j0) * padded + a;
     hn::StoreU(hn::Add(hn::LoadU(d, dq), dx), d, dq);
     hn::StoreU(hn::Add(hn::LoadU(d, dk), dx), d, dk);
   }
@@ -179,7 +198,7 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
         *g.d_span += apply_ramp(g.pattern, g.pattern.position(i0 + i), int64_t(j), x, dx);
       if (!h.additive.empty())
         for (size_t c = 0; c < kPanel && j + c < j1; ++c)
-          if (dx[c] != 0) additive_backward(g, s, i0 + i, j + c, dx[c]);
+          if (dx[c] != 0) additive_backward(g, s, i0 + i, j + c, j0, dx[c]);
     }
     ++u;
   }
@@ -242,10 +261,10 @@ void block_backward(const BackwardHead& g, const BackwardScratch& s, size_t q0, 
     if (rows == 0) continue;
     const size_t keys = std::min(j1 - j, (end - b) * kPanel), i = q0 + first[b];
     add_transposed(s.p + at, keys, rows, s.d_out + i * kPanel, n, h.v.cols(),
-                   s.dv + j * round_up(h.v.cols(), kPanel));
+                   s.dv + b * kPanel * round_up(h.v.cols(), kPanel));
     if (h.additive.empty())
       add_transposed(s.ds + at, keys, rows, s.q + i * kPanel, n, h.q.cols(),
-                     s.dk + j * round_up(h.q.cols(), kPanel));
+                     s.dk + b * kPanel * round_up(h.q.cols(), kPanel));
   }
 }
 
@@ -267,17 +286,19 @@ void head_backward(const BackwardHead& g, const BackwardScratch& s) {
   pack(g, s);
   std::fill_n(g.d_additive, h.additive.size(), 0.0f);
   *g.d_span = 0;
+  const float scale = h.additive.empty() ? h.scale : 1.0f;
   for (size_t j0 = 0; j0 < m; j0 += kBlockKeys) {
     const size_t j1 = std::min(m, j0 + kBlockKeys);
+    std::fill_n(s.dk, (j1 - j0) * round_up(h.q.cols(), kPanel), 0.0f);
+    std::fill_n(s.dv, (j1 - j0) * round_up(h.v.cols(), kPanel), 0.0f);
     for (size_t q0 = 0; q0 < n; q0 += kQueryBlock) {
       const size_t q1 = std::min(n, q0 + kQueryBlock);
       if (g.pattern.any(q0, q1, j0, j1)) block_backward(g, s, q0, q1, j0, j1);
     }
+    copy_scaled(s.dk, scale, g.dk.slice_rows(j0, j1 - j0));
+    copy_scaled(s.dv, 1.0f, g.dv.slice_rows(j0, j1 - j0));
   }
-  const float scale = h.additive.empty() ? h.scale : 1.0f;
   copy_scaled(s.dq, scale, g.dq);
-  copy_scaled(s.dk, scale, g.dk);
-  copy_scaled(s.dv, 1.0f, g.dv);
 }
 
 }  // namespace bertie::dot_product::HWY_NAMESPACE
@@ -307,8 +328,8 @@ Worker carve(const Batch& b, std::byte* memory) {
   carver.take(s.k, m * d_padded);
   carver.take(s.d_out, n * dv_padded);
   carver.take(s.dq, n * d_padded);
-  carver.take(s.dk, m * d_padded);
-  carver.take(s.dv, m * dv_padded);
+  carver.take(s.dk, kBlockKeys * d_padded);
+  carver.take(s.dv, kBlockKeys * dv_padded);
   carver.take(s.log_sums, n);
   carver.take(s.delta, n);
   carver.take(s.p, kQueryBlock * kBlockStride);
