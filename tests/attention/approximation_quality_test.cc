@@ -1,4 +1,6 @@
-// How far the linear-time mechanisms are from exact attention, and that it falls as they are given more.
+// How far the linear-time mechanisms are from exact attention, and that it falls as they are given more. An
+// error is √(Σ|out − exact|²/Σ|exact|²); the values are random, so exact outputs are small and this is
+// strict.
 #include <gtest/gtest.h>
 
 #include "bertie/attention.h"
@@ -19,7 +21,6 @@ struct Problem {
     attention({q.data(), n, d}, {k.data(), m, d}, {v.data(), m, d}, {out.data(), n, d}, o);
     return out;
   }
-  // √(Σ|out − exact|²/Σ|exact|²)
   double error(const AttentionOptions& o) const {
     const auto out = run(o);
     double off = 0, all = 0;
@@ -33,6 +34,7 @@ struct Problem {
   std::vector<float> q, k, v, exact;
 };
 
+// Measured, as the mean of ten seeds: 0.396, 0.211, 0.116, 0.066. Four times the features, half the error.
 TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
   const Problem p(60, 80, 16, 0.8f);
   double before = 10;
@@ -40,11 +42,10 @@ TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
     double mean = 0;
     for (uint64_t seed = 0; seed < 10; ++seed)
       mean += p.error({.compute = Compute::performer({.features = features, .seed = seed})}) / 10;
-    RecordProperty("error_with_" + std::to_string(features), std::to_string(mean));
-    EXPECT_LE(mean, before / 1.5) << features << " features";  // 1/√features would be half
+    EXPECT_LE(mean, before / 1.5) << features << " features";
     before = mean;
   }
-  EXPECT_LE(before, 0.2);
+  EXPECT_LE(before, 0.08);
 }
 
 TEST(Performer, WithManyFeaturesIsTheSoftmaxWithCausalLookToo) {
@@ -55,6 +56,7 @@ TEST(Performer, WithManyFeaturesIsTheSoftmaxWithCausalLookToo) {
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(close[i], exact[i], 0.02);
 }
 
+// Measured: 0.40, 0.31, 1.8·10⁻⁴. Random rows have no neighbours alike; only all of them are enough.
 TEST(Nystrom, ComesCloserWithMoreLandmarksAndIsExactWithOneForEveryRow) {
   const Problem p(64, 64, 8, 1);
   double before = 10;
@@ -75,7 +77,8 @@ TEST(Linformer, WithIdentityMatricesIsExact) {
   EXPECT_LE(p.error({.compute = Compute::linformer(i, i)}), 2e-6);
 }
 
-// E and F that average segments: with keys and values that change slowly, the more rows the closer.
+// E and F that average segments: with keys and values that change slowly, the more rows the closer. Measured:
+// 0.98, 0.054, 0.0027, 0.
 TEST(Linformer, ComesCloserWithMoreRowsWhereNeighboursAreAlike) {
   Problem p(32, 64, 4, 1);
   for (size_t j = 0; j < p.m; ++j)

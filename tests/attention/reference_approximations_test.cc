@@ -174,6 +174,53 @@ double worst(const Table<double>& a, const Table<double>& b) {
   return most;
 }
 
+// Every mechanism's output and gradients of q, one after the other.
+template <class T>
+std::vector<T> everything(const Tables<double>& in) {
+  Tables<T> t;
+  for (const auto& from : in) {
+    t.emplace_back(from.rows(), from.cols());
+    for (size_t r = 0; r < from.rows(); ++r)
+      for (size_t c = 0; c < from.cols(); ++c) t.back()(r, c) = T(from(r, c));
+  }
+  const Matrix<const T> q = std::as_const(t[0]), k = std::as_const(t[1]), v = std::as_const(t[2]),
+                        d_out = std::as_const(t[3]), e = std::as_const(t[4]), omega = std::as_const(t[5]);
+  std::vector<T> all;
+  const auto run = [&](const auto& forward, const auto& backward) {
+    Table<T> out(q.rows(), v.cols()), dq(q.rows(), q.cols()), dk(k.rows(), k.cols()), dv(v.rows(), v.cols());
+    forward(Matrix<T>(out));
+    backward(reference::Gradients<T>{dq, dk, dv});
+    for (size_t r = 0; r < q.rows(); ++r) {
+      all.insert(all.end(), out[r].begin(), out[r].end());
+      all.insert(all.end(), dq[r].begin(), dq[r].end());
+    }
+  };
+  const T scale = T(0.5);
+  Table<T> weights(q.rows(), k.rows()), de(e.rows(), e.cols());
+  run([&](Matrix<T> out) { reference::attention<T>(q, k, v, scale, weights, out); },
+      [&](auto d) { reference::attention_backward<T>(q, k, v, scale, d_out, d); });
+  const reference::EluFeatures elu;
+  run([&](Matrix<T> out) { reference::linear_attention<T>(elu, elu, q, k, v, causal, out); },
+      [&](auto d) { reference::linear_attention_backward<T>(elu, elu, q, k, v, causal, d_out, d); });
+  const reference::RandomFeatures<T> of_q{omega, scale, true}, of_k{omega, scale, false};
+  run([&](Matrix<T> out) { reference::linear_attention<T>(of_q, of_k, q, k, v, causal, out); },
+      [&](auto d) { reference::linear_attention_backward<T>(of_q, of_k, q, k, v, causal, d_out, d); });
+  run([&](Matrix<T> out) { reference::linformer_attention<T>(q, k, v, scale, e, e, out); },
+      [&](auto d) { reference::linformer_attention_backward<T>(q, k, v, scale, e, e, d_out, d, de, de); });
+  run([&](Matrix<T> out) { reference::nystrom_attention<T>(q, k, v, scale, 3, 6, out); },
+      [&](auto d) { reference::nystrom_attention_backward<T>(q, k, v, scale, 3, 6, d_out, d); });
+  return all;
+}
+
+TEST(Reference, InFloatIsNearlyThatInDouble) {
+  const auto in = random_tables(
+      {{"q", 6, 4}, {"k", 7, 4}, {"v", 7, 3}, {"d_out", 6, 3}, {"e", 5, 7}, {"omega", 9, 4}}, 3);
+  const auto wide = everything<double>(in);
+  const auto narrow = everything<float>(in);
+  ASSERT_EQ(wide.size(), narrow.size());
+  for (size_t i = 0; i < wide.size(); ++i) EXPECT_NEAR(wide[i], double(narrow[i]), 1e-5) << i;
+}
+
 TEST(Reference, LinformerWithIdentitiesIsExact) {
   const auto in = random_tables({{"q", 5, 4}, {"k", 6, 4}, {"v", 6, 3}}, 3);
   Table<double> identity(6, 6), out(5, 3);
