@@ -106,6 +106,18 @@ TEST_P(Mechanisms, GiveTheSameBitsWithAnyNumberOfThreads) {
         const auto [name, g] = a.gradients.all()[t];
         EXPECT_TRUE(test::same_bits(*g, *b.gradients.all()[t].second)) << "gradient of " << name;
       }
+      size_t pairs = 0;
+      for (size_t sequence = 0; sequence < c.shape.queries.size(); ++sequence)
+        pairs += size_t(c.shape.queries[sequence]) * size_t(c.shape.keys[sequence]) * c.shape.heads;
+      std::vector<float> weights[2];
+      for (size_t t = 0; t < 2; ++t) {
+        AttentionOptions options = c.options;
+        options.workspace = t == 0 ? &one : &three;
+        std::vector<float> out(a.out.size());
+        weights[t].assign(pairs, test::kNaN);
+        attention(c.q, c.k, c.v, {out.data(), c.q.rows(), c.v.cols()}, weights[t], options);
+      }
+      EXPECT_TRUE(test::same_bits(weights[0], weights[1])) << "weights";
     });
   });
 }
