@@ -54,7 +54,9 @@ struct BigBird {
 };
 
 // Where to look: which keys a query sees. Query i stands at position i of the keys, or, with
-// queries_at_end, at i + (keys − queries): the last query beside the last key, as in generation.
+// queries_at_end, at i + (keys − queries): the last query beside the last key, as in generation. Then, with
+// more queries than keys, the first ones stand before the first key and see only what windows and spans
+// reach.
 struct Look {
   enum class Kind : uint8_t {
     full,
@@ -76,7 +78,7 @@ struct Look {
   }
   static Look window(size_t around) { return window(around, around); }
   // Longformer: a window, and tokens that see everything and are seen by everyone. `global` holds positions,
-  // increasing.
+  // increasing, that every sequence of the batch has (those without keys aside).
   static Look window_and_global(size_t around, std::span<const int32_t> global) {
     return {.kind = Kind::window_and_global, .before = around, .after = around, .global = global};
   }
@@ -89,7 +91,8 @@ struct Look {
   static Look fixed(size_t stride, size_t summary = 1) {
     return {.kind = Kind::fixed, .stride = stride, .summary = summary};
   }
-  // allowed(t, j) ≠ 0: row t of q, counted over the whole batch, sees key j of its own sequence.
+  // allowed(t, j) ≠ 0: row t of q, counted over the whole batch, sees key j of its own sequence. As many rows
+  // as q, and columns for the longest sequence of keys.
   static Look mask(Matrix<const uint8_t> allowed) { return {.kind = Kind::mask, .allowed = allowed}; }
   // Learnable spans (Sukhbaatar et al. 2019). Head h's weights are multiplied, before they are normalised,
   // by clamp((ramp + spans[h] − distance)/ramp, 0, 1); distance is i − j to keys at or before the query, and
@@ -119,7 +122,8 @@ struct Compute {
   static Compute softmax() { return {}; }
   // φ(q)·φ(k) in place of e^(q·k), φ(x) = elu(x) + 1: time and memory grow with n. Looks: full and causal.
   static Compute linear() { return {.kind = Kind::linear}; }
-  // The softmax approximated by random features, FAVOR+: the more features, the closer. Looks: full, causal.
+  // The softmax approximated by random features, FAVOR+: the more features, the closer. All heads share them.
+  // Looks: full and causal. Scores: dot products with a scale above 0.
   struct Performer {
     size_t features = 256;
     uint64_t seed = 0;
@@ -152,8 +156,8 @@ struct Compute {
 };
 
 // Each weight is dropped with this probability (rounded to 1/65536) and the others grow by 1/(1 − rate), so
-// that the mean stays. Which are dropped is a function of (seed, sequence, head, query, key): the backward
-// pass, any number of threads and any repetition drop the same ones.
+// that the mean stays. Which are dropped is a function of (seed, number of the sequence in the batch, head,
+// query, key): the backward pass, any number of threads and any repetition drop the same ones.
 struct Dropout {
   float rate = 0;
   uint64_t seed = 0;
@@ -201,7 +205,8 @@ BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<c
                           Matrix<float> out, AttentionSaved& saved, const AttentionOptions& options = {});
 
 // The same, and the weights that were used, dropout included: for each sequence (H, n, m), how much query i
-// of head h looks at key j. weights.size() is Σₛ H·n·m.
+// of head h looks at key j. weights.size() is Σₛ H·n·m. An approximation gives the weights that its output
+// amounts to; those of Linformer and Nyström may be negative.
 BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
                           Matrix<float> out, std::span<float> weights, const AttentionOptions& options = {});
 
