@@ -139,47 +139,76 @@ HWY_EXPORT(key_exponentials_backward);
 
 namespace {
 
-// rows: head_size² numbers of scratch.
-void draw_features(size_t features, size_t head_size, uint64_t seed, double* rows, Matrix<float> out) {
-  for (size_t first = 0, stream = 0; first < features; first += head_size, ++stream) {
-    Random directions(seed, 2 * stream), lengths(seed, 2 * stream + 1);
-    const size_t count = std::min(head_size, features - first);
-    for (size_t i = 0; i < count; ++i) {
-      double* row = rows + i * head_size;
-      for (size_t c = 0; c < head_size; ++c) row[c] = directions.normal();
-      const auto dot = [&](const double* other) {
-        double sum = 0;
-        for (size_t c = 0; c < head_size; ++c) sum += row[c] * other[c];
-        return sum;
-      };
-      // Gram-Schmidt, twice: what rounding left of the other rows after the first time goes in the second.
-      for (int pass = 0; pass < 2; ++pass)
-        for (size_t j = 0; j < i; ++j) {
-          const double share = dot(rows + j * head_size);
-          for (size_t c = 0; c < head_size; ++c) row[c] -= share * rows[j * head_size + c];
-        }
-      const double norm = std::sqrt(dot(row));
-      double square = 0;
-      for (size_t c = 0; c < head_size; ++c) {
-        row[c] /= norm;
-        const double x = lengths.normal();
-        square += x * x;
+double dot(const double* a, const double* b, size_t n) {
+  double sums[8] = {};  // side by side: one sum would wait for each addition
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < n; ++i) sums[0] += a[i] * b[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+// The sum of `degrees` squares of normal numbers. Two of them are −2·ln u, u uniform in (0, 1): so it takes
+// one logarithm for many.
+double chi_square(Random& random, size_t degrees) {
+  double sum = 0, product = 1;
+  for (size_t pair = 0; pair < degrees / 2; ++pair) {
+    product *= (random.next() + 0.5) * 0x1p-32;
+    if (product < 0x1p-900) sum -= 2 * std::log(product), product = 1;
+  }
+  sum -= 2 * std::log(product);
+  if (degrees % 2 == 0) return sum;
+  const double x = random.normal();
+  return sum + x * x;
+}
+
+// Rows of ω that are orthogonal to each other: block number `stream`. rows: head_size² numbers of scratch.
+void draw_block(uint64_t seed, uint64_t stream, double* rows, Matrix<float> out) {
+  const size_t size = out.cols();
+  Random directions(seed, 2 * stream), lengths(seed, 2 * stream + 1);
+  for (size_t i = 0; i < out.rows(); ++i) {
+    double* row = rows + i * size;
+    for (size_t c = 0; c < size; ++c) row[c] = directions.normal();
+    // Gram-Schmidt, twice: what rounding left of the other rows after the first time goes in the second.
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t j = 0; j < i; ++j) {
+        const double* other = rows + j * size;
+        const double share = dot(row, other, size);
+        for (size_t c = 0; c < size; ++c) row[c] -= share * other[c];
       }
-      for (size_t c = 0; c < head_size; ++c) out(first + i, c) = float(std::sqrt(square) * row[c]);
+    const double norm = std::sqrt(dot(row, row, size)), length = std::sqrt(chi_square(lengths, size));
+    for (size_t c = 0; c < size; ++c) {
+      row[c] /= norm;
+      out(i, c) = float(length * row[c]);
     }
   }
+}
+
+// scratch: for each block head_size² numbers.
+void draw_features(uint64_t seed, double* scratch, Matrix<float> out, Team& team) {
+  const size_t size = out.cols();
+  team.parallel_for(size == 0 ? 0 : (out.rows() + size - 1) / size, [&](size_t block) {
+    const size_t first = block * size;
+    draw_block(seed, block, scratch + first * size,
+               out.slice_rows(first, std::min(size, out.rows() - first)));
+  });
+}
+
+size_t scratch_numbers(size_t features, size_t head_size) {
+  return head_size == 0 ? 0 : round_up(features, head_size) * head_size;
 }
 
 }  // namespace
 
 void orthogonal_features(size_t features, size_t head_size, uint64_t seed, Matrix<float> out) {
-  std::vector<double> rows(head_size * head_size);
-  draw_features(features, head_size, seed, rows.data(), out);
+  Team alone;
+  std::vector<double> scratch(scratch_numbers(features, head_size));
+  draw_features(seed, scratch.data(), out, alone);
 }
 
 size_t FeatureMap::bytes(const Compute& compute, size_t head_size) {
   if (compute.kind != Compute::Kind::performer) return 0;
-  return Arena::bytes_for<double>(head_size * head_size) +
+  return Arena::bytes_for<double>(scratch_numbers(compute.features, head_size)) +
          Arena::bytes_for<float>(compute.features * head_size) +
          Arena::bytes_for<float>(kernels::packed_floats(compute.features, head_size)) +
          Arena::bytes_for<float>(kernels::packed_floats(head_size, compute.features));
@@ -192,7 +221,7 @@ FeatureMap::FeatureMap(const Compute& compute, size_t head_size, float scale, Ar
       factor_(1.0f / std::sqrt(float(size_))) {
   if (!random_) return;
   const Matrix<float> omega = arena.take<float>(size_, head_size);
-  draw_features(size_, head_size, compute.seed, arena.take<double>(head_size * head_size), omega);
+  draw_features(compute.seed, arena.take<double>(scratch_numbers(size_, head_size)), omega, team);
   const float root = std::sqrt(scale);
   for (size_t f = 0; f < size_; ++f)
     for (float& x : omega[f]) x *= root;
