@@ -223,7 +223,7 @@ TEST_F(Page, ExactAndTiled) {
   std::vector<float> weights(12 * 128 * 128);
   attention(q, k, v, out, weights, {.heads = 12});  // whole rows, and the weights (H, n, m)
 
-  AttentionSaved saved;  // tiled, and one number a row and head for
+  AttentionSaved saved;  // tiled, and one number a row and head for the way back
   attention(q, k, v, out, saved, {.heads = 12});
   attention_backward(q, k, v, out, saved, d_out, {.q = dq, .k = dk, .v = dv}, {.heads = 12});
   // end
