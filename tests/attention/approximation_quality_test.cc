@@ -62,6 +62,7 @@ TEST(Nystrom, ComesCloserWithMoreLandmarksAndIsExactWithOneForEveryRow) {
   double before = 10;
   for (size_t landmarks : {4, 16, 64}) {
     const double error = p.error({.compute = Compute::nystrom({.landmarks = landmarks, .iterations = 20})});
+    RecordProperty("error_with_" + std::to_string(landmarks), std::to_string(error));
     EXPECT_LE(error, before) << landmarks << " landmarks";
     before = error;
   }
@@ -93,6 +94,7 @@ TEST(Linformer, ComesCloserWithMoreRowsWhereNeighboursAreAlike) {
     for (size_t j = 0; j < p.m; ++j) means[j * rows / p.m * p.m + j] = float(rows) / float(p.m);
     const Matrix<const float> e(means.data(), rows, p.m);
     const double error = p.error({.compute = Compute::linformer(e, e)});
+    RecordProperty("error_with_" + std::to_string(rows), std::to_string(error));
     EXPECT_LE(error, before / 2) << rows << " rows";
     before = error;
   }
