@@ -30,9 +30,9 @@ namespace bertie {
 struct Score {
   enum class Kind : uint8_t { scaled_dot, dot, general, additive };
 
-  static Score scaled_dot() { return {}; }                          // q·k/√D
-  static Score scaled_by(float scale) { return {.scale = scale}; }  // q·k·scale
-  static Score dot() { return {.kind = Kind::dot}; }                // q·k
+  static Score scaled_dot() { return {}; }                                             // q·k/√D
+  static Score scaled_by(float scale) { return {.kind = Kind::dot, .scale = scale}; }  // q·k·scale
+  static Score dot() { return {.kind = Kind::dot}; }                                   // q·k
   // qᵀ·W·k. w (H·D, Dk): head h's W is its rows h·D..; k is then (Tk, H·Dk).
   static Score general(Matrix<const float> w) { return {.kind = Kind::general, .w = w}; }
   // vᵀ·tanh(W₁·q + W₂·k), Bahdanau's. w1 (H·A, D), w2 (H·A, Dk), v (H, A); k is then (Tk, H·Dk).
@@ -41,7 +41,7 @@ struct Score {
   }
 
   Kind kind = Kind::scaled_dot;
-  float scale = 0;  // of scaled_dot; 0 means 1/√D
+  float scale = 1;  // of dot
   Matrix<const float> w = {}, w1 = {}, w2 = {}, v = {};
 };
 
@@ -191,8 +191,8 @@ struct AttentionOptions {
   Workspace* workspace = nullptr;  // null: one thread, and memory for this call alone
 };
 
-// What the backward pass needs of the forward pass beside its inputs and output: two numbers a row and head
-// at most. Reuse it from call to call.
+// What the backward pass needs of the forward pass beside its inputs and output: a number a row and
+// head. Reuse it from call to call.
 struct AttentionSaved {
   std::vector<float> log_sums;
 };

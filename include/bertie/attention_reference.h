@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -193,12 +194,14 @@ void softmax_weights(const ScoreOf& score, const FactorOf& factor, Matrix<T> p) 
       if (!any || p(i, j) > max) max = p(i, j);
       any = true;
     }
+    if (max == T(-std::numeric_limits<double>::infinity()))
+      max = T(0);  // a score of −Inf weighs 0, also alone
     for (size_t j = 0; j < p.cols(); ++j) {
       const T f = T(factor(i, j));
       p(i, j) = f > T(0) ? f * exp(p(i, j) - max) : T(0);
       sum += p(i, j);
     }
-    if (any)
+    if (any && !(sum == T(0)))
       for (T& x : p[i]) x /= sum;
   }
 }

@@ -55,13 +55,14 @@ Call::Call(Matrix<const float> user_q, Matrix<const float> user_k, Matrix<const 
   batch.look = o.look, batch.dropout = o.dropout;
   switch (score.kind) {
     case Score::Kind::scaled_dot:
-      batch.scale =
-          score.scale != 0 ? score.scale : 1.0f / std::sqrt(float(std::max<size_t>(1, batch.head_size())));
+      batch.scale = 1.0f / std::sqrt(float(std::max<size_t>(1, batch.head_size())));
+      break;
+    case Score::Kind::dot:
+      batch.scale = score.scale;
       break;
     case Score::Kind::additive:
       batch.additive = score.v;
       [[fallthrough]];
-    case Score::Kind::dot:
     case Score::Kind::general:
       batch.scale = 1;
   }
@@ -93,9 +94,8 @@ void Call::check_shapes(Matrix<const float> v, Matrix<const float> out) const {
   need(q.cols() > 0 || q.rows() == 0, "q has no columns");
   switch (score.kind) {
     case Score::Kind::scaled_dot:
-      need(std::isfinite(score.scale), "score.scale is {}; it must be finite", score.scale);
-      [[fallthrough]];
     case Score::Kind::dot:
+      need(std::isfinite(score.scale), "score.scale is {}; it must be finite", score.scale);
       return need(q.cols() == k.cols(), "q has {} columns but k has {}", q.cols(), k.cols());
     case Score::Kind::general:
       need(k.cols() > 0, "k has no columns");
@@ -184,8 +184,9 @@ void Call::check_compute() const {
        "look: compute {} can look {} only", name, causal ? "everywhere or causally" : "everywhere");
   switch (compute.kind) {
     case Compute::Kind::softmax:
-    case Compute::Kind::linear:
       return;
+    case Compute::Kind::linear:
+      return need(score.scale == 1, "score: compute linear has no scale, and got {}", score.scale);
     case Compute::Kind::performer:
       need(batch.scale > 0, "score.scale is {}; compute performer needs one above 0", batch.scale);
       return need(compute.features > 0 && compute.features <= kMaxRows,

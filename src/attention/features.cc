@@ -60,7 +60,7 @@ void elu_plus_one_backward(Matrix<const float> phi, Matrix<const float> d_phi, M
     }
 }
 
-// phi = factor·e^(min(phi, 60) − shift) for one row.
+// phi = factor·e^min(phi − shift, 60) for one row.
 HWY_INLINE void exponentials(float* phi, size_t n, float shift, float factor) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);

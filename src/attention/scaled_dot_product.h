@@ -2,13 +2,13 @@
 // Scaled dot-product attention on packed batches. For every sequence and head
 //
 //   S = scale·Q·Kᵀ,   W = softmax(S) by rows,   O = W·V
-//   backward, from saved W:  dV = Wᵀ·dO,  dW = dO·Vᵀ,  dS = W∘(dW − rowsum(dW∘W)),  dQ = scale·dS·K,
-//   dK = scale·dSᵀ·Q;  from saved (O, m, l) the rows of W are computed again: W = e^(S − m)/l and
-//   rowsum(dW∘W) = dO·O.
+//   backward:  dV = Wᵀ·dO,  dW = dO·Vᵀ,  dS = W∘(dW − rowsum(dW∘W)),  dQ = scale·dS·K,  dK = scale·dSᵀ·Q
+//   saved: the logarithm of each row's sum, of which W is computed again; rowsum(dW∘W) = rowsum(dO∘O).
 //
 // One kernel, two ways to compute:
 //   exact   whole rows of S; the weights are returned.
-//   tiled   blocks of 512 keys with a running maximum m and sum l (online softmax): memory O(n).
+//   tiled   blocks of 512 keys with a running maximum and sum (online softmax). Beside inputs and output a
+//           worker needs a packed copy of one head's keys and values.
 //
 // An output row depends on its own query and its sequence's keys and values alone, bit for bit.
 #include <cstdint>

@@ -19,6 +19,7 @@ struct Dual {
   Dual& operator-=(Dual b) { return *this = *this - b; }
   Dual& operator*=(Dual b) { return *this = *this * b; }
   Dual& operator/=(Dual b) { return *this = *this / b; }
+  friend bool operator==(Dual a, Dual b) { return a.v == b.v; }
   friend bool operator<(Dual a, Dual b) { return a.v < b.v; }
   friend bool operator>(Dual a, Dual b) { return a.v > b.v; }
 

@@ -14,15 +14,15 @@ struct Problem {
     q = test::random_floats(n * d, 1, -size, size);
     k = test::random_floats(m * d, 2, -size, size);
     v = test::random_floats(m * d, 3);
-    exact = run({});
   }
   std::vector<float> run(const AttentionOptions& o) const {
     std::vector<float> out(n * d);
     attention({q.data(), n, d}, {k.data(), m, d}, {v.data(), m, d}, {out.data(), n, d}, o);
     return out;
   }
+  // Against exact attention with the same look.
   double error(const AttentionOptions& o) const {
-    const auto out = run(o);
+    const auto out = run(o), exact = run({.look = o.look});
     double off = 0, all = 0;
     for (size_t i = 0; i < out.size(); ++i) {
       off += std::pow(double(out[i]) - double(exact[i]), 2);
@@ -31,29 +31,27 @@ struct Problem {
     return std::sqrt(off / all);
   }
   size_t n, m, d;
-  std::vector<float> q, k, v, exact;
+  std::vector<float> q, k, v;
 };
 
-// Measured, as the mean of ten seeds: 0.396, 0.211, 0.116, 0.066. Four times the features, half the error.
+// Measured, as the mean of ten seeds: 0.42, 0.23, 0.12, 0.068; causal 0.29, 0.16, 0.088, 0.049. Four times
+// the features, half the error.
 TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
   const Problem p(60, 80, 16, 0.8f);
-  double before = 10;
-  for (size_t features : {16, 64, 256, 1024}) {
-    double mean = 0;
-    for (uint64_t seed = 0; seed < 10; ++seed)
-      mean += p.error({.compute = Compute::performer({.features = features, .seed = seed})}) / 10;
-    EXPECT_LE(mean, before / 1.5) << features << " features";
-    before = mean;
+  for (const Look& look : {Look::full(), Look::causal()}) {
+    double before = 10;
+    for (size_t features : {16, 64, 256, 1024}) {
+      double mean = 0;
+      for (uint64_t seed = 0; seed < 10; ++seed)
+        mean +=
+            p.error({.look = look, .compute = Compute::performer({.features = features, .seed = seed})}) / 10;
+      RecordProperty((look.kind == Look::Kind::full ? "full_" : "causal_") + std::to_string(features),
+                     std::to_string(mean));
+      EXPECT_LE(mean, before / 1.5) << features << " features";
+      before = mean;
+    }
+    EXPECT_LE(before, 0.08);
   }
-  EXPECT_LE(before, 0.08);
-}
-
-TEST(Performer, WithManyFeaturesIsTheSoftmaxWithCausalLookToo) {
-  const Problem p(40, 40, 8, 1);
-  const auto exact = p.run({.look = Look::causal()});
-  const auto close =
-      p.run({.look = Look::causal(), .compute = Compute::performer({.features = 8192, .seed = 1})});
-  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(close[i], exact[i], 0.02);
 }
 
 // Measured: 0.40, 0.31, 1.8·10⁻⁴. Random rows have no neighbours alike; only all of them are enough.
@@ -87,7 +85,6 @@ TEST(Linformer, ComesCloserWithMoreRowsWhereNeighboursAreAlike) {
       p.k[j * p.d + c] = float(std::sin(double(j) * 0.1 + double(c)));
       p.v[j * p.d + c] = float(std::cos(double(j) * 0.1 * double(c + 1)));
     }
-  p.exact = p.run({});
   double before = 10;
   for (size_t rows : {2, 8, 32, 64}) {
     std::vector<float> means(rows * p.m);

@@ -97,8 +97,7 @@ class ReferenceBatch {
   }
 
   double scale(size_t d) const {
-    if (o_.score.kind == Score::Kind::dot) return 1;
-    return o_.score.scale != 0 ? double(o_.score.scale) : 1 / std::sqrt(double(d));
+    return o_.score.kind == Score::Kind::dot ? double(o_.score.scale) : 1 / std::sqrt(double(d));
   }
   bool sees(const Head& h, size_t i, size_t j) const {
     return reference::sees(o_.look, h.h, h.q0 + i, i, j, h.n, h.m);
