@@ -51,9 +51,14 @@ TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
 TEST(Performer, WithManyFeaturesIsTheSoftmaxWithCausalLookToo) {
   const Problem p(40, 40, 8, 1);
   const auto exact = p.run({.look = Look::causal()});
-  const auto close =
-      p.run({.look = Look::causal(), .compute = Compute::performer({.features = 8192, .seed = 1})});
-  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(close[i], exact[i], 0.02);
+  // The mean of eight draws: of 200 single ones, 52 were off by more than 0.02 in their worst element.
+  std::vector<double> mean(exact.size());
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const auto close =
+        p.run({.look = Look::causal(), .compute = Compute::performer({.features = 8192, .seed = seed})});
+    for (size_t i = 0; i < exact.size(); ++i) mean[i] += double(close[i]) / 8;
+  }
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(mean[i], double(exact[i]), 0.01);
 }
 
 // Measured: 0.40, 0.31, 1.8·10⁻⁴. Random rows have no neighbours alike; only all of them are enough.
