@@ -69,13 +69,19 @@ HWY_INLINE void transpose_panel(Matrix<const float> from, float factor, float* t
 // The norms of a transposed panel's 32 keys of d numbers each; Inf where a key holds NaN.
 HWY_INLINE void panel_norms(const float* panel, size_t d, float* norms) {
   const hn::ScalableTag<float> tag;
+  const auto infinity = hn::Set(tag, std::numeric_limits<float>::infinity());
   for (size_t v = 0; v < kPanel; v += kLanes) {
-    auto squares = hn::Zero(tag);
-    for (size_t c = 0; c < d; ++c) {
-      const auto x = hn::LoadU(tag, panel + c * kPanel + v);
-      squares = hn::MulAdd(x, x, squares);
+    auto even = hn::Zero(tag), odd = hn::Zero(tag);  // two chains: one would wait for itself
+    size_t c = 0;
+    for (; c + 2 <= d; c += 2) {
+      const auto x = hn::LoadU(tag, panel + c * kPanel + v), y = hn::LoadU(tag, panel + (c + 1) * kPanel + v);
+      even = hn::MulAdd(x, x, even), odd = hn::MulAdd(y, y, odd);
     }
-    const auto infinity = hn::Set(tag, std::numeric_limits<float>::infinity());
+    if (c < d) {
+      const auto x = hn::LoadU(tag, panel + c * kPanel + v);
+      even = hn::MulAdd(x, x, even);
+    }
+    const auto squares = hn::Add(even, odd);
     hn::StoreU(hn::IfThenElse(hn::IsNaN(squares), infinity, hn::Sqrt(squares)), tag, norms + v);
   }
 }
@@ -84,8 +90,8 @@ HWY_INLINE void panel_norms(const float* panel, size_t d, float* norms) {
 // side. Missing columns are 0. Returns whether all numbers are finite.
 HWY_INLINE bool pack_rows(Matrix<const float> from, float* to, size_t panel_rows) {
   const hn::ScalableTag<float> d;
-  auto zeros = hn::Zero(d);  // 0·Inf and 0·NaN are NaN
-  float rest = 0;
+  auto finite = hn::FirstN(d, kLanes);
+  bool rest = true;
   for (size_t r = 0; r < from.rows(); ++r)
     for (size_t c0 = 0; c0 < from.cols(); c0 += kPanel) {
       const size_t width = std::min(kPanel, from.cols() - c0);
@@ -94,13 +100,13 @@ HWY_INLINE bool pack_rows(Matrix<const float> from, float* to, size_t panel_rows
       size_t c = 0;
       for (; c + kLanes <= width; c += kLanes) {
         const auto x = hn::LoadU(d, row + c);
-        zeros = hn::MulAdd(x, hn::Zero(d), zeros);
+        finite = hn::And(finite, hn::IsFinite(x));
         hn::StoreU(x, d, into + c);
       }
-      for (; c < width; ++c) rest += (into[c] = row[c]) * 0;
+      for (; c < width; ++c) rest = std::isfinite(into[c] = row[c]) && rest;
       for (; c < kPanel; ++c) into[c] = 0;
     }
-  return hn::GetLane(hn::SumOfLanes(d, zeros)) + rest == 0;
+  return rest && hn::AllTrue(d, finite);
 }
 
 HWY_INLINE float norm(std::span<const float> x) {
