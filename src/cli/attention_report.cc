@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -107,9 +108,10 @@ PlotPanel empty_panel(Quantity quantity) {
     panel.y_ticks = {{1e-3, "1 µs"}, {1e-2, "10 µs"}, {0.1, "0.1 ms"}, {1, "1 ms"},    {10, "10 ms"},
                      {1e2, "0.1 s"}, {1e3, "1 s"},    {1e4, "10 s"},   {1e5, "100 s"}, {1e6, "1000 s"}};
   } else {
-    double bytes = 1024;
-    for (const char* label : {"1 KiB", "16 KiB", "256 KiB", "4 MiB", "64 MiB", "1 GiB", "16 GiB"})
-      panel.y_ticks.push_back({bytes, label}), bytes *= 16;
+    const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
+    for (int power = 0; power < 40; power += 2)
+      panel.y_ticks.push_back(
+          {std::exp2(10 + power), fmt::format("{} {}", 1 << (power % 10), units[power / 10])});
   }
   return panel;
 }
@@ -136,10 +138,10 @@ Plot overview(Quantity quantity, const std::vector<AttentionPoint>& points) {
   const bool time = quantity == Quantity::time;
   Plot plot{.title = fmt::format("{} of attention ({})", time ? "Time" : "Memory", conditions(points[0])),
             .x_axis = "n, tokens",
-            .legend = {{PlotColour::ink, "full"},
-                       {PlotColour::blue, "all keys"},
-                       {PlotColour::orange, "some keys"},
-                       {PlotColour::green, "approximations"}},
+            .legend = {{"full", PlotColour::ink},
+                       {"all keys", PlotColour::blue},
+                       {"some keys", PlotColour::orange},
+                       {"approximations", PlotColour::green}},
             .stacked = true};
   for (const bool backward : {false, true}) {
     PlotPanel panel = empty_panel(quantity);
@@ -157,15 +159,16 @@ Plot overview(Quantity quantity, const std::vector<AttentionPoint>& points) {
 // One mechanism beside full attention.
 Plot beside_full(const Mechanism& m, const std::vector<AttentionPoint>& points) {
   Plot plot{.title = fmt::format("{}: {} ({})", m.name, m.help, conditions(points[0])),
-            .x_axis = "n, tokens"};
+            .x_axis = "n, tokens",
+            .legend = {{.meaning = "forward"}, {.meaning = "forward and backward", .dashed = true}}};
   for (const Quantity quantity : {Quantity::time, Quantity::memory}) {
     PlotPanel panel = empty_panel(quantity);
     panel.title = quantity == Quantity::time ? "Time of a call" : "Memory beside inputs and outputs";
-    for (const Mechanism* each : {&mechanisms()[0], &m})
+    std::vector<const Mechanism*> both = {&mechanisms()[0]};
+    if (&m != both[0]) both.push_back(&m);
+    for (const Mechanism* each : both)
       for (const bool backward : {false, true}) {
-        if (each == &m && &m == &mechanisms()[0]) continue;  // full attention itself
         PlotLine line = line_of(quantity, points, *each, backward);
-        if (backward) line.name += " + backward";
         line.dashed = backward;
         if (!line.points.empty()) panel.lines.push_back(std::move(line));
       }

@@ -10,8 +10,8 @@
 namespace bertie::cli {
 namespace {
 
-constexpr double kLetter = 6.1, kLine = 14;  // of the labels: 11 px letters are about as wide
-constexpr double kLeft = 62, kTop = 36, kBottom = 34, kNames = 128, kMargin = 12, kHeader = 30;
+constexpr double kLetter = 6.8, kLine = 14;  // of the labels: 11 px letters are hardly wider anywhere
+constexpr double kLeft = 62, kTop = 36, kBottom = 34, kNames = 140, kTickGap = 36, kMargin = 12, kHeader = 44;
 
 // The light theme, and what the dark one changes.
 constexpr std::string_view kStyle = R"(<style>
@@ -22,7 +22,7 @@ text { font: 11px system-ui, sans-serif; fill: #52514e }
 .name { fill: #1b1b1a; stroke: #fcfcfb; stroke-width: 3px; paint-order: stroke }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round } .leader { stroke-width: .8; opacity: .7; fill: none }
 .dashed { stroke-dasharray: 5 3 }
-.ink { stroke: #1b1b1a } .blue { stroke: #2a6fc9 } .orange { stroke: #d1581f } .green { stroke: #12875c }
+.ink { stroke: #1b1b1a } .line.ink { stroke-width: 3.2 } .blue { stroke: #2a6fc9 } .orange { stroke: #d1581f } .green { stroke: #12875c }
 @media (prefers-color-scheme: dark) {
 text { fill: #b9b8b3 } .heading, .title, .name { fill: #f2f1ee }
 .paper { fill: #16171a } .grid { stroke: #2e2f33 } .frame { stroke: #5c5d61 } .name { stroke: #16171a }
@@ -109,12 +109,17 @@ class PanelWriter {
 
   void write(std::string_view x_axis) {
     add(R"(<text class="title" x="{:.0f}" y="{:.0f}">{}</text>)", x_.from, y_.to - 10, escaped(panel_.title));
-    for (const PlotTick& tick : panel_.y_ticks)
-      if (y_.shows(tick.value)) {
-        const double y = y_.at(tick.value);
+    const std::vector<PlotTick>& ticks = panel_.y_ticks;
+    size_t step = 1;
+    if (ticks.size() > 1)
+      while (step < ticks.size() && double(step) * (y_.at(ticks[0].value) - y_.at(ticks[1].value)) < kTickGap)
+        step *= 2;
+    for (size_t i = 0; i < ticks.size(); i += step)
+      if (y_.shows(ticks[i].value)) {
+        const double y = y_.at(ticks[i].value);
         add(R"(<path class="grid" d="M{:.1f} {:.1f}H{:.1f}"/>)", x_.from, y, x_.to);
         add(R"(<text text-anchor="end" x="{:.1f}" y="{:.1f}">{}</text>)", x_.from - 6, y + 4,
-            escaped(tick.label));
+            escaped(ticks[i].label));
       }
     double free_from = 0;  // x labels must not touch each other
     for (const PlotTick& tick : panel_.x_ticks)
@@ -129,15 +134,7 @@ class PanelWriter {
     add(R"(<path class="frame" d="M{:.1f} {:.1f}V{:.1f}H{:.1f}"/>)", x_.from, y_.to, y_.from, x_.to);
     add(R"(<text text-anchor="middle" x="{:.1f}" y="{:.1f}">{}</text>)", (x_.from + x_.to) / 2, y_.from + 30,
         escaped(x_axis));
-    for (const PlotLine& line : panel_.lines) {
-      if (line.points.empty()) continue;
-      std::string path;
-      for (const auto& [x, y] : line.points)
-        fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_.at(x),
-                       y_.at(y));
-      if (line.points.size() == 1) path += "h.1";  // a dot is a line too
-      add(R"(<path class="line {}{}" d="{}"/>)", class_of(line.colour), line.dashed ? " dashed" : "", path);
-    }
+    for (const PlotLine& line : panel_.lines) draw(line);
     name_lines();
   }
 
@@ -146,18 +143,32 @@ class PanelWriter {
     const PlotLine* line;
     double x, y;  // of the line's end
   };
+  struct Box {
+    double left, right, top, bottom;
+  };
 
-  // Lines that go through to the right have their names there. Those that end before have them above all
-  // lines, where plots of growing things are empty.
+  void draw(const PlotLine& line) {
+    if (line.points.empty()) return;
+    std::string path;
+    for (const auto& [x, y] : line.points)
+      fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_.at(x),
+                     y_.at(y));
+    if (line.points.size() == 1) path += "h.1";  // a dot is a line too
+    add(R"(<path class="line {}{}" d="{}"/>)", class_of(line.colour), line.dashed ? " dashed" : "", path);
+  }
+
+  // Lines that go through to the right have their names there, in a column.
   void name_lines() {
-    std::vector<Name> right, above;
+    std::vector<Name> right, early;
     for (const PlotLine& line : panel_.lines)
       if (!line.points.empty()) {
         const Name name{&line, x_.at(line.points.back().first), y_.at(line.points.back().second)};
-        (name.x > x_.to - 1 ? right : above).push_back(name);
+        (name.x > x_.to - 1 ? right : early).push_back(name);
       }
-    const auto by_height = [](const Name& a, const Name& b) { return a.y < b.y; };
-    std::stable_sort(right.begin(), right.end(), by_height);
+    const auto higher = [](const Name& a, const Name& b) { return a.y < b.y; };
+    std::stable_sort(right.begin(), right.end(), higher);
+    std::stable_sort(early.begin(), early.end(), higher);
+    for (const Name& name : early) name_early_end(name);
     std::vector<double> wanted;
     for (const Name& name : right) wanted.push_back(name.y);
     const std::vector<double> places = spread(wanted, kLine, y_.to + 4, y_.from - 4);
@@ -166,34 +177,49 @@ class PanelWriter {
           right[i].x + 2, right[i].y, right[i].x + 12, places[i]);
       write_name(right[i], "start", right[i].x + 20, places[i] + 4);
     }
-    std::stable_sort(above.begin(), above.end(),
-                     [](const Name& a, const Name& b) { return a.x != b.x ? a.x < b.x : a.y > b.y; });
-    double last_x = 0, last_y = 0;  // where the name before begins
-    for (const Name& name : above) {
-      const double begin = name.x - double(name.line->name.size()) * kLetter;
-      double y = highest_between(begin - 8, name.x + 4) - 10;
-      if (last_x == name.x || (last_x > begin && std::abs(last_y - y) < kLine))
-        y = std::min(y, last_y - kLine);
-      y = std::max(y, y_.to + 8);
-      add(R"(<path class="leader {}" d="M{:.1f} {:.1f}V{:.1f}"/>)", class_of(name.line->colour), name.x,
-          name.y - 2, y - 3);
-      write_name(name, "end", name.x - 3, y);
-      last_x = name.x, last_y = y;
-    }
   }
 
-  // The highest place (least y) of any line between two pixels.
-  double highest_between(double from, double to) const {
-    double highest = y_.from;
+  // A line that ends before has its name right of its end or above it, or else at the first free place
+  // straight up or, when there is none, down.
+  void name_early_end(const Name& name) {
+    const double width = double(name.line->name.size()) * kLetter;
+    const auto take = [&](const Box& box, std::string_view anchor, double x) {
+      if (box.top < y_.to || box.bottom > y_.from || !is_free(box)) return false;
+      taken_.push_back(box);
+      write_name(name, anchor, x, box.bottom - 3);
+      return true;
+    };
+    if (take({name.x + 4, name.x + 8 + width, name.y - 7, name.y + 7}, "start", name.x + 6)) return;
+    if (take({name.x - width - 2, name.x + 2, name.y - kLine - 4, name.y - 4}, "end", name.x)) return;
+    for (const double direction : {-1.0, 1.0})
+      for (double y = name.y + 2 * direction; y > y_.to && y < y_.from; y += 2 * direction)
+        for (const bool left : {true, false}) {
+          const Box box = left ? Box{name.x - width - 6, name.x - 3, y - 7, y + 7}
+                               : Box{name.x + 3, name.x + width + 6, y - 7, y + 7};
+          if (!take(box, left ? "end" : "start", left ? name.x - 4 : name.x + 4)) continue;
+          add(R"(<path class="leader {}" d="M{:.1f} {:.1f}V{:.1f}"/>)", class_of(name.line->colour), name.x,
+              name.y, y);
+          return;
+        }
+    write_name(name, "start", name.x + 6, name.y + 4);
+  }
+
+  // No name and no line in it.
+  bool is_free(const Box& box) const {
+    for (const Box& other : taken_)
+      if (box.left < other.right && other.left < box.right && box.top < other.bottom &&
+          other.top < box.bottom)
+        return false;
     for (const PlotLine& line : panel_.lines)
-      for (size_t i = 0; i < line.points.size(); ++i) {
-        const double x = x_.at(line.points[i].first);
-        const double next = i + 1 < line.points.size() ? x_.at(line.points[i + 1].first) : x;
-        if (next < from || x > to) continue;
-        highest = std::min(highest, y_.at(line.points[i].second));
-        if (next <= to) highest = std::min(highest, y_.at(line.points[next > x ? i + 1 : i].second));
+      for (size_t i = 0; i + 1 < line.points.size(); ++i) {
+        const double x0 = x_.at(line.points[i].first), x1 = x_.at(line.points[i + 1].first);
+        const double y0 = y_.at(line.points[i].second), y1 = y_.at(line.points[i + 1].second);
+        const double from = std::max(x0, box.left), to = std::min(x1, box.right);
+        if (from > to || x0 == x1) continue;
+        const double a = y0 + (from - x0) / (x1 - x0) * (y1 - y0), b = y0 + (to - x0) / (x1 - x0) * (y1 - y0);
+        if (std::max(a, b) > box.top && std::min(a, b) < box.bottom) return false;
       }
-    return highest;
+    return true;
   }
 
   void write_name(const Name& name, std::string_view anchor, double x, double y) {
@@ -209,6 +235,7 @@ class PanelWriter {
   std::string& out_;
   const PlotPanel& panel_;
   Axis x_, y_;
+  std::vector<Box> taken_;  // by names among the lines
 };
 
 }  // namespace
@@ -226,13 +253,13 @@ std::string svg(const Plot& plot) {
   out += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
   out += fmt::format("<text class=\"heading\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", kMargin, kMargin + 14,
                      escaped(plot.title));
-  double x = width - kMargin;
-  for (auto it = plot.legend.rbegin(); it != plot.legend.rend(); ++it) {
-    x -= double(it->second.size()) * kLetter + 12;
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", x, kMargin + 13, escaped(it->second));
-    out += fmt::format("<path class=\"line {}\" d=\"M{:.1f} {:.0f}h18\"/>\n", class_of(it->first), x - 24,
-                       kMargin + 9);
-    x -= 24;
+  double x = kMargin;
+  for (const PlotKey& key : plot.legend) {
+    out += fmt::format("<path class=\"line {}{}\" d=\"M{:.1f} {:.0f}h22\"/>\n", class_of(key.colour),
+                       key.dashed ? " dashed" : "", x, kMargin + 31);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", x + 28, kMargin + 35,
+                       escaped(key.meaning));
+    x += 28 + double(key.meaning.size()) * kLetter + 16;
   }
   for (size_t i = 0; i < plot.panels.size(); ++i) {
     const double left = kMargin + (plot.stacked ? 0 : panel_width * double(i));

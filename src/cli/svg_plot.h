@@ -24,13 +24,19 @@ struct PlotTick {
 
 struct PlotPanel {
   std::string title;
-  std::vector<PlotTick> x_ticks, y_ticks;  // those beyond the lines are left out
+  std::vector<PlotTick> x_ticks, y_ticks;  // those that would be too many or beyond the lines are left out
   std::vector<PlotLine> lines;
 };
 
+struct PlotKey {
+  std::string meaning;
+  PlotColour colour = PlotColour::ink;
+  bool dashed = false;
+};
+
 struct Plot {
-  std::string title, x_axis;                                    // of all panels
-  std::vector<std::pair<PlotColour, std::string>> legend = {};  // may be empty
+  std::string title, x_axis;         // of all panels
+  std::vector<PlotKey> legend = {};  // may be empty
   std::vector<PlotPanel> panels = {};
   bool stacked = false;  // panels below each other, not side by side
 };
