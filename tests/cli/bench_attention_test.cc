@@ -60,7 +60,7 @@ void expect_well_formed(const std::string& svg) {
     const std::string entity = svg.substr(at, svg.find(';', at) - at);
     EXPECT_TRUE(std::set<std::string>({"&amp", "&lt", "&gt", "&quot"}).contains(entity)) << entity;
   }
-  for (const char* foreign : {"<script", "href", "@import", "url(", "nan", "inf"})
+  for (const char* foreign : {"<script", "href", "@import", "url(", "nan", " inf", "-inf", "\"inf"})
     EXPECT_EQ(svg.find(foreign), svg.npos) << foreign;
 }
 
