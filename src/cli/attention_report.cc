@@ -71,10 +71,10 @@ std::string window_against_full(const std::vector<AttentionPoint>& points, bool 
   return fmt::format(
       "At n = {}, {}: window256 takes {} and full attention {}, {:.1f} times as long. The window sees "
       "1/{:.1f} of the pairs of tokens, so a pair costs {:.2f} times what it costs full attention: {} 25% of "
-      "proportional. Each against the peak measured around it, {:.2f} times.",
+      "proportional.",
       window->n, backward ? "forward and backward" : "forward", readable_time(window->milliseconds),
       readable_time(full->milliseconds), faster, fewer, fewer / faster,
-      fewer / faster <= 1.25 ? "within" : "not within", full->median_fraction / window->median_fraction);
+      fewer / faster <= 1.25 ? "within" : "not within");
 }
 
 std::string growth_row(const std::vector<AttentionPoint>& points, const AttentionPoint& last) {
