@@ -187,10 +187,13 @@ class PanelWriter {
       if (box.top < y_.to || box.bottom > y_.from || !is_free(box)) return false;
       taken_.push_back(box);
       write_name(name, anchor, x, box.bottom - 3);
+      named_.push_back(name.line->name);
       return true;
     };
     if (take({name.x + 4, name.x + 8 + width, name.y - 7, name.y + 7}, "start", name.x + 6)) return;
     if (take({name.x - width - 2, name.x + 2, name.y - kLine - 4, name.y - 4}, "end", name.x)) return;
+    // Where a solid and a dashed line have the same name, one may do.
+    if (std::find(named_.begin(), named_.end(), name.line->name) != named_.end()) return;
     for (const double direction : {-1.0, 1.0})
       for (double y = name.y + 2 * direction; y > y_.to && y < y_.from; y += 2 * direction)
         for (const bool left : {true, false}) {
@@ -235,7 +238,8 @@ class PanelWriter {
   std::string& out_;
   const PlotPanel& panel_;
   Axis x_, y_;
-  std::vector<Box> taken_;  // by names among the lines
+  std::vector<Box> taken_;               // by names among the lines
+  std::vector<std::string_view> named_;  // there
 };
 
 }  // namespace
