@@ -9,8 +9,8 @@ using namespace bertie::test;
 namespace {
 
 const std::vector<std::string> kMechanisms = {
-    "full",     "exact",   "causal", "window128", "window256",     "window-and-global",
-    "big-bird", "strided", "fixed",  "mask",      "adaptive-span", "dropout",
+    "full",     "exact",   "causal", "window128", "window256",     "window_and_global",
+    "big_bird", "strided", "fixed",  "mask",      "adaptive_span", "dropout",
     "additive", "general", "linear", "performer", "linformer",     "nystrom"};
 
 Result bench(std::vector<std::string> more) {
@@ -136,7 +136,7 @@ TEST(BenchAttention, PlotsAreWellFormedAndNameEveryMechanism) {
 
 TEST(BenchAttention, AWrongMechanismIsNamedWithTheNearestOne) {
   for (const auto& [wrong, right] : std::map<std::string, std::string>{
-           {"windw256", "window256"}, {"big_bird", "big-bird"}, {"nyström", "nystrom"}}) {
+           {"windw256", "window256"}, {"big-bird", "big_bird"}, {"nyström", "nystrom"}}) {
     const Result r = bench({"--mechanism", wrong});
     EXPECT_EQ(r.code, 2);
     EXPECT_EQ(r.out, "");
