@@ -22,12 +22,13 @@ test-slow: packages
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
 
-# Kernel by kernel, the linear layers beside oneDNN's; then whole models against the machine's peak.
+# Kernel by kernel, the linear layers beside oneDNN's; then whole models and attention against the machine's peak.
 bench: build
 	@tools/install_packages.sh $(BENCH_PACKAGES)
 	@cmake --preset release > /dev/null && cmake --build build --target bertie_kernels_bench -j $(JOBS)
 	@OMP_NUM_THREADS=1 build/bertie_kernels_bench --benchmark_repetitions=8 --benchmark_enable_random_interleaving=true
 	@build/bertie bench encode
+	@build/bertie bench attention
 
 FUZZ_SECONDS ?= 300
 fuzz:

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bertie/bertie.h"
+#include "cli/measure.h"
 #include "cli/sst2_lengths.h"
 #include "core/arena.h"
 #include "core/checked.h"
@@ -20,48 +20,6 @@
 
 namespace bertie::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The machine may be shared, and then what a core can do changes from moment to moment. So the peak is
-// measured right before and after each group of calls: `share` is the median of a group's rate over the peak
-// around it. `best` is the fastest call, when nobody disturbed it.
-struct Measured {
-  double best, median, best_peak, share;  // seconds, seconds, operations a second, 1
-};
-
-template <class Work>
-Measured measure(double seconds, double operations, int threads, const Work& work) {
-  constexpr double kPeakSeconds = 0.004, kGroupSeconds = 0.04;
-  Team team(threads);
-  work();  // warm-up
-  std::vector<double> times, shares;
-  double best_peak = 0;
-  const auto begin = Clock::now();
-  double before = kernels::fma_peak(team, kPeakSeconds);
-  do {
-    size_t calls = 0;
-    const auto group = Clock::now();
-    do {
-      const auto start = Clock::now();
-      work();
-      times.push_back(seconds_since(start));
-      ++calls;
-    } while (seconds_since(group) < kGroupSeconds);
-    const double rate = operations * double(calls) / seconds_since(group);
-    const double after = kernels::fma_peak(team, kPeakSeconds);
-    shares.push_back(rate / ((before + after) / 2));
-    best_peak = std::max(best_peak, after);
-    before = after;
-  } while (seconds_since(begin) < seconds || shares.size() < 5);
-  std::sort(times.begin(), times.end());
-  std::sort(shares.begin(), shares.end());
-  return {times.front(), times[times.size() / 2], best_peak, shares[shares.size() / 2]};
-}
 
 std::vector<int> thread_counts(const BenchOptions& o) {
   if (o.threads > 0) return {o.threads};
@@ -141,7 +99,7 @@ int bench_encode(const BenchOptions& o) {
       for (int threads : thread_counts(o)) {
         Run run(model, threads);
         const double operations = encode_operations(config, lengths);
-        const Measured m = measure(o.seconds > 0 ? o.seconds : 5.0, operations, threads,
+        const Measured m = measure({.seconds = o.seconds > 0 ? o.seconds : 5.0}, operations, threads,
                                    [&] { run.forward({.ids = ids, .offsets = offsets}); });
         const double tokens = double(ids.size());
         if (o.json) {
@@ -254,7 +212,7 @@ int bench_gemm(const BenchOptions& o) {
       Team team(threads);
       size_t copy = 0;
       const double operations = 2.0 * double(s.rows * s.outputs * s.inputs);
-      const Measured m = measure(o.seconds > 0 ? o.seconds : 1.0, operations, threads, [&] {
+      const Measured m = measure({.seconds = o.seconds > 0 ? o.seconds : 1.0}, operations, threads, [&] {
         kernels::linear_forward(
             {x.as<float>(), s.rows, s.inputs},
             {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
@@ -285,7 +243,9 @@ int bench(const BenchOptions& o) {
   if (o.what == "load") return bench_load(o);
   if (o.what == "tokenize") return bench_tokenize(o);
   if (o.what == "gemm") return bench_gemm(o);
-  throw Error(fmt::format("there is no benchmark {}", o.what), "use encode, load, tokenize or gemm");
+  if (o.what == "attention") return bench_attention(o);
+  throw Error(fmt::format("there is no benchmark {}", o.what),
+              "use encode, attention, load, tokenize or gemm");
 }
 
 }  // namespace bertie::cli

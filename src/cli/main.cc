@@ -24,7 +24,16 @@ int bench_command(const Settings& settings) {
                 .threads = int(settings.threads.value_or(0)),
                 .seconds = settings.seconds.value_or(0),
                 .path = settings.words.size() > 1 ? settings.words[1] : "",
-                .json = settings.json});
+                .json = settings.json,
+                .progress = !settings.quiet && (settings.verbose || (is_terminal(2) && !is_terminal(1))),
+                .attention = {.mechanisms = settings.mechanisms,
+                              .n = settings.n.value_or(0),
+                              .max_n = settings.max_n.value_or(0),
+                              .heads = settings.heads.value_or(12),
+                              .head_size = settings.head_size.value_or(64),
+                              .forward = settings.forward,
+                              .plot = settings.plot.value_or(""),
+                              .from = settings.from.value_or("")}});
 }
 
 namespace {

@@ -32,6 +32,10 @@ struct Settings {
 
   std::optional<std::string> shape;  // bench
   std::optional<double> seconds;
+  std::vector<std::string> mechanisms;
+  std::optional<size_t> n, max_n, heads, head_size;
+  std::optional<std::string> plot, from;
+  bool forward = false;
 
   bool man = false, markdown = false;  // help
 };
@@ -85,6 +89,9 @@ struct Invocation {
 
 // Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
 Invocation parse(const std::vector<std::string>& arguments);
+
+// The known word that was probably meant, or nothing.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
 
 // "--max-length N"
 std::string spelling(const Option& option);

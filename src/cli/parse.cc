@@ -25,18 +25,6 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// The known word that was probably meant, or nothing.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
-  std::string_view best;
-  size_t best_distance = word.size() / 3 + 2;  // more is another word, not a slip
-  for (std::string_view candidate : known) {
-    if (word.size() > 2 * candidate.size() + 2) continue;  // a long text in place of a name
-    const size_t d = candidate.starts_with(word) && word.size() > 1 ? 1 : distance(word, candidate);
-    if (d < best_distance) best = candidate, best_distance = d;
-  }
-  return best;
-}
-
 const Option* find_option(const Command* command, const auto& matches) {
   if (command)
     for (const Option& option : command->options)
@@ -138,6 +126,17 @@ void check_words(const Command& command, const Settings& settings) {
 }
 
 }  // namespace
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+  std::string_view best;
+  size_t best_distance = word.size() / 3 + 2;  // more is another word, not a slip
+  for (std::string_view candidate : known) {
+    if (word.size() > 2 * candidate.size() + 2) continue;  // a long text in place of a name
+    const size_t d = candidate.starts_with(word) && word.size() > 1 ? 1 : distance(word, candidate);
+    if (d < best_distance) best = candidate, best_distance = d;
+  }
+  return best;
+}
 
 std::string spelling(const Option& option) {
   return fmt::format("--{}{}{}", option.name, option.argument.empty() ? "" : " ", option.argument);
