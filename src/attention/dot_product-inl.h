@@ -162,28 +162,33 @@ HWY_INLINE size_t find_panels(const Pattern& pattern, size_t r0, size_t count, s
   return found;
 }
 
-// x[b] = value where bit b of `bits` is 0, over a panel.
-HWY_INLINE void set_unseen(float* x, uint32_t bits, float value) {
+// Which lanes of a panel's vector at place v have a bit of 0.
+HWY_INLINE auto unseen(uint32_t bits, size_t v) {
   static constexpr uint32_t kBit[32] = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,
                                         1u << 7,  1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13,
                                         1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20,
                                         1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27,
                                         1u << 28, 1u << 29, 1u << 30, 1u << 31};
-  if (bits == ~0u) return;
   const hn::ScalableTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
-  const auto word = hn::Set(du, bits);
-  for (size_t v = 0; v < kPanel; v += kLanes) {
-    const auto unseen = hn::RebindMask(d, hn::Eq(hn::And(word, hn::LoadU(du, kBit + v)), hn::Zero(du)));
-    hn::StoreU(hn::IfThenElse(unseen, hn::Set(d, value), hn::LoadU(d, x + v)), d, x + v);
-  }
+  return hn::RebindMask(d, hn::Eq(hn::And(hn::Set(du, bits), hn::LoadU(du, kBit + v)), hn::Zero(du)));
 }
 
-// The largest of a panel's norms whose bit is set.
+// x[b] = value where bit b of `bits` is 0, over a panel.
+HWY_INLINE void set_unseen(float* x, uint32_t bits, float value) {
+  if (bits == ~0u) return;
+  const hn::ScalableTag<float> d;
+  for (size_t v = 0; v < kPanel; v += kLanes)
+    hn::StoreU(hn::IfThenElse(unseen(bits, v), hn::Set(d, value), hn::LoadU(d, x + v)), d, x + v);
+}
+
+// The largest of a panel's norms whose bit is set; they are not negative.
 HWY_INLINE float largest_seen(const float* norms, uint32_t bits) {
-  float largest = 0;
-  for (; bits != 0; bits &= bits - 1) largest = std::max(largest, norms[__builtin_ctz(bits)]);
-  return largest;
+  const hn::ScalableTag<float> d;
+  auto largest = hn::Zero(d);
+  for (size_t v = 0; v < kPanel; v += kLanes)
+    largest = hn::Max(largest, hn::IfThenZeroElse(unseen(bits, v), hn::LoadU(d, norms + v)));
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
 // The scores of `count` queries and one packed panel of keys, in powers of two: k is packed times log₂e.

@@ -53,7 +53,8 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
   if (look.kind == Kind::adaptive_span) {
     span_ = look.spans[head];
     // Distances x < ramp + span have a weight; beyond the keys it does not matter how far.
-    reach_ = int64_t(std::min(std::ceil(double(look.ramp) + double(span_)) - 1, double(n + m)));
+    before_ = int64_t(std::min(std::ceil(double(look.ramp) + double(span_)) - 1, double(n + m)));
+    after_ = look.both_sides ? before_ : 0;
   }
 }
 
@@ -65,6 +66,11 @@ void Pattern::prepare(size_t r0, size_t r1) {
   for (size_t b = 0; b < random_.size(); ++b)
     random_blocks(look_.blocks, head_, first_block_ + int64_t(b), size_t((m_ + block - 1) / block),
                   random_[b]);
+}
+
+std::pair<size_t, size_t> Pattern::band(size_t r0, size_t r1) const {
+  const int64_t first = std::clamp<int64_t>(position(r0) - before_, 0, m_);
+  return {size_t(first), size_t(std::clamp<int64_t>(position(r1 - 1) + after_ + 1, first, m_))};
 }
 
 bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const {
@@ -81,9 +87,8 @@ bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const
       if (any_global(look_.global, j0, j1) || any_global(look_.global, p0, p1 + 1)) return true;
       [[fallthrough]];
     case Kind::window:
-      return overlap(p0 - before_, p1 + after_ + 1, j0, j1);
     case Kind::adaptive_span:
-      return overlap(p0 - reach_, look_.both_sides ? p1 + reach_ + 1 : p1 + 1, j0, j1);
+      return overlap(p0 - before_, p1 + after_ + 1, j0, j1);
     case Kind::big_bird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
       const int64_t global = int64_t(look_.blocks.global), b0 = big_bird_block(look_.blocks, p0),
@@ -114,6 +119,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
         words.add(*g, *g + 1);
       [[fallthrough]];
     case Kind::window:
+    case Kind::adaptive_span:
       return words.add(p - before_, p + after_ + 1);
     case Kind::big_bird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
@@ -145,8 +151,6 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
         bits[(j - words.j0) / 32] |= uint32_t(allowed[j] != 0) << ((j - words.j0) % 32);
       return;
     }
-    case Kind::adaptive_span:
-      return words.add(p - reach_, look_.both_sides ? p + reach_ + 1 : p + 1);
   }
 }
 

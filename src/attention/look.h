@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "bertie/attention.h"
@@ -21,6 +22,11 @@ class Pattern {
   // False only if none of queries r0..r1−1 sees any of keys j0..j1−1. O(1) or nearly.
   bool any(size_t r0, size_t r1, size_t j0, size_t j1) const;
 
+  // A band: each query sees keys near its position only, and a tile of them the keys from band(r0, r1).first
+  // to before .second.
+  bool is_band() const { return look_.kind == Look::Kind::window || look_.kind == Look::Kind::adaptive_span; }
+  std::pair<size_t, size_t> band(size_t r0, size_t r1) const;
+
   // bits[p], bit b: query i sees key j0 + 32·p + b. Writes all words up to j1.
   void row(size_t i, size_t j0, size_t j1, uint32_t* bits) const;
 
@@ -35,9 +41,8 @@ class Pattern {
   const Look& look_;
   size_t head_, first_row_;
   int64_t m_, shift_;
-  int64_t before_, after_;  // of a window, not longer than all positions
+  int64_t before_, after_;  // of a window or span, not longer than all positions
   float span_ = 0;
-  int64_t reach_ = 0;  // adaptive span: the farthest key that is seen
   // BigBird: random blocks of the prepared queries' blocks, from block first_block_ on.
   int64_t first_block_ = 0;
   std::vector<std::vector<int32_t>> random_;

@@ -17,8 +17,9 @@
 #define BERTIE_ATTENTION_SCALED_DOT_PRODUCT_ONCE
 namespace bertie::dot_product {
 
-inline constexpr size_t kKeyBlock = 512;  // keys at a time in tiled: 14 rows of S stay in L1
-inline constexpr size_t kRowGroup = 504;  // queries at a time: whole tiles of 14 and of 6
+inline constexpr size_t kBandBlock = 1024;  // a window of so many keys is taken at once
+inline constexpr size_t kKeyBlock = 512;    // keys at a time in tiled: 14 rows of S stay in L1
+inline constexpr size_t kRowGroup = 504;    // queries at a time: whole tiles of 14 and of 6
 inline constexpr float kSmallScore =
     60;  // 2^±60, also times the number of keys, is far from the ends of float
 
@@ -86,19 +87,29 @@ void add_values(const Group& g, const float* scores, size_t stride, size_t count
 class Ahead {
  public:
   explicit Ahead(const Group& g) : g_(g), key_(g.r0 * g.next_k.rows() / g.head.q.rows()) {}
+  // The keys up to `end` of this head will soon be packed.
+  void expect(size_t end) {
+    if (end > coming_end_)
+      coming_ = std::max(coming_, end - kPanel), coming_end_ = std::min(end, g_.head.k.rows());
+  }
+
   // Before product number `step` of the tile that begins at row `first` of the group.
   void operator()(size_t step, size_t first, size_t count, bool first_block, bool last_block) {
     const size_t r = g_.r0 + first + step, n = g_.head.q.rows();
     if (step < count && last_block)
       for (size_t c = 0; c < g_.out.cols(); c += 16) __builtin_prefetch(g_.out.row(r) + c, 1, 2);
     if (step < count && first_block && r + count < n) prefetch_row(g_.head.q[r + count]);
+    if (coming_ < coming_end_) {
+      prefetch_row(g_.head.k[coming_]), prefetch_row(g_.head.v[coming_]);
+      ++coming_;
+    }
     for (due_ += count * kPanel; due_ >= n && key_ < g_.next_k.rows(); due_ -= n, ++key_)
       prefetch_row(g_.next_k[key_]), prefetch_row(g_.next_v[key_]);
   }
 
  private:
   const Group& g_;
-  size_t key_, due_ = 0;
+  size_t key_, due_ = 0, coming_ = 0, coming_end_ = 0;
 };
 
 // The panels of a tile and a block of keys that have to be computed, in Scratch's panels, masked and bits.
@@ -238,6 +249,22 @@ void attend(const Group& g, const Scratch& s) {
   if (g.weights && !g.pattern.full()) std::fill_n(g.weights + g.r0 * m, g.rows * m, 0.0f);
   const kn::RowTiles tiles(g.rows);
   std::fill_n(s.seen, tiles.count, uint8_t{0});
+  if (!g.weights && g.pattern.is_band()) {
+    for (size_t t = 0; t < tiles.count; ++t) {
+      const size_t first = tiles.begin(t), count = tiles.begin(t + 1) - first;
+      const auto [begin, end] = g.pattern.band(g.r0 + first, g.r0 + first + count);
+      const size_t aligned = begin / kPanel * kPanel,
+                   step = end - aligned <= kBandBlock ? kBandBlock : kKeyBlock;
+      ahead.expect(round_up(end, kPanel) + kPanel);
+      for (size_t j0 = aligned; begin < end && j0 < end; j0 += step) {
+        const size_t j1 = std::min(end, j0 + step);
+        const Found found = find(g, s, first, count, j0, j1);
+        if (found.count > 0) attend_tile(g, s, found, ahead, t, first, count, j0, j1);
+      }
+      finish_tile(g, s, s.seen[t], first, count);
+    }
+    return;
+  }
   for (size_t j0 = 0; j0 < std::max<size_t>(m, 1); j0 += block) {
     const size_t j1 = std::min(m, j0 + block);
     const bool last = j0 + block >= m, any = j0 < j1 && g.pattern.any(g.r0, g.r0 + g.rows, j0, j1);
@@ -273,7 +300,7 @@ Worker carve(const Batch& b, bool exact, std::byte* memory) {
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
   n = std::min(n, kRowGroup);
   const size_t dv = round_up(b.value_size(), kPanel),
-               width = round_up(exact ? m : std::min(m, kKeyBlock), kPanel);
+               width = round_up(exact ? m : std::min(m, kBandBlock), kPanel);
   Scratch s;
   Carver carver(memory);
   carver.take(s.scores, kernels::kTileRowsLimit * width);

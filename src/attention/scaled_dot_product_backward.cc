@@ -41,6 +41,7 @@ struct BackwardScratch {
       *dv;  // (n, D); of a block of keys (kBlockKeys, D), (kBlockKeys, Dv); widths in whole panels
   float *log_sums, *delta;  // (n), negated
   float *p, *ds;            // (kQueryBlock, kBlockStride)
+  float *u, *du;            // additive scores: (A) in whole panels, and its gradient
 };
 
 struct BackwardHead {
@@ -136,25 +137,28 @@ HWY_INLINE float apply_ramp(const Pattern& pattern, int64_t position, int64_t j,
   return d_span;
 }
 
-// What additive scores make of one dS: vectors along A.
+// What additive scores make of query i's dS of a panel of keys, j.. of the block that begins at j0: vectors
+// along A.
 void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i, size_t j, size_t j0,
-                       float ds) {
+                       size_t keys, const float* ds) {
   const hn::ScalableTag<float> d;
-  const Head& h = g.head;
-  const size_t size = h.q.cols(), padded = round_up(size, kPanel);
-  for (size_t a = 0; a < size; a += kLanes) {
-    HWY_ALIGN float q[kLanes] = {}, k[kLanes] = {}, u[kLanes] = {}, du[kLanes] = {};
-    const size_t count = std::min(kLanes, size - a);
-    std::copy_n(h.q.row(i) + a, count, q), std::copy_n(h.k.row(j) + a, count, k);
-    std::copy_n(h.additive.data() + a, count, u), std::copy_n(g.d_additive + a, count, du);
-    const auto t = kn::tanh(d, hn::Add(hn::Load(d, q), hn::Load(d, k)));
-    hn::Store(hn::MulAdd(hn::Set(d, ds), t, hn::Load(d, du)), d, du);
-    std::copy_n(du, count, g.d_additive + a);
-    const auto slope = hn::NegMulAdd(t, t, hn::Set(d, 1.0f));
-    const auto dx = hn::Mul(hn::Mul(hn::Set(d, ds), hn::Load(d, u)), slope);
-    float *dq = s.dq + i * padded + a, *dk = s.dk + (j - j0) * padded + a;
-    hn::StoreU(hn::Add(hn::LoadU(d, dq), dx), d, dq);
-    hn::StoreU(hn::Add(hn::LoadU(d, dk), dx), d, dk);
+  const size_t n = g.head.q.rows(), m = g.head.k.rows(), padded = round_up(g.head.q.cols(), kPanel);
+  for (size_t a = 0; a < padded; a += kLanes) {
+    const size_t panel = a / kPanel * kPanel,
+                 in_panel = a % kPanel;  // q and k are packed in panels of columns
+    const auto q = hn::LoadU(d, s.q + panel * n + i * kPanel + in_panel), u = hn::LoadU(d, s.u + a);
+    auto dq = hn::LoadU(d, s.dq + i * padded + a), du = hn::LoadU(d, s.du + a);
+    for (size_t c = 0; c < keys; ++c) {
+      if (ds[c] == 0) continue;
+      const auto t = kn::tanh(d, hn::Add(q, hn::LoadU(d, s.k + panel * m + (j + c) * kPanel + in_panel)));
+      du = hn::MulAdd(hn::Set(d, ds[c]), t, du);
+      const auto dx = hn::Mul(hn::Mul(hn::Set(d, ds[c]), u), hn::NegMulAdd(t, t, hn::Set(d, 1.0f)));
+      float* dk = s.dk + (j - j0 + c) * padded + a;
+      hn::StoreU(hn::Add(hn::LoadU(d, dk), dx), d, dk);
+      dq = hn::Add(dq, dx);
+    }
+    hn::StoreU(dq, d, s.dq + i * padded + a);
+    hn::StoreU(du, d, s.du + a);
   }
 }
 
@@ -196,9 +200,7 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
       if (found.masked[u]) set_unseen(dx, seen, 0.0f);  // 0·NaN of a key that is not seen
       if (g.pattern.has_ramp())
         *g.d_span += apply_ramp(g.pattern, g.pattern.position(i0 + i), int64_t(j), x, dx);
-      if (!h.additive.empty())
-        for (size_t c = 0; c < kPanel && j + c < j1; ++c)
-          if (dx[c] != 0) additive_backward(g, s, i0 + i, j + c, j0, dx[c]);
+      if (!h.additive.empty()) additive_backward(g, s, i0 + i, j, j0, std::min(kPanel, j1 - j), dx);
     }
     ++u;
   }
@@ -284,7 +286,11 @@ void head_backward(const BackwardHead& g, const BackwardScratch& s) {
   const Head& h = g.head;
   const size_t n = h.q.rows(), m = h.k.rows();
   pack(g, s);
-  std::fill_n(g.d_additive, h.additive.size(), 0.0f);
+  if (!h.additive.empty()) {
+    const size_t padded = round_up(h.additive.size(), kPanel);
+    std::fill_n(s.u, padded, 0.0f), std::fill_n(s.du, padded, 0.0f);
+    std::copy(h.additive.begin(), h.additive.end(), s.u);
+  }
   *g.d_span = 0;
   const float scale = h.additive.empty() ? h.scale : 1.0f;
   for (size_t j0 = 0; j0 < m; j0 += kBlockKeys) {
@@ -299,6 +305,7 @@ void head_backward(const BackwardHead& g, const BackwardScratch& s) {
     copy_scaled(s.dv, 1.0f, g.dv.slice_rows(j0, j1 - j0));
   }
   copy_scaled(s.dq, scale, g.dq);
+  std::copy_n(s.du, h.additive.size(), g.d_additive);
 }
 
 }  // namespace bertie::dot_product::HWY_NAMESPACE
@@ -332,6 +339,8 @@ Worker carve(const Batch& b, std::byte* memory) {
   carver.take(s.dv, kBlockKeys * dv_padded);
   carver.take(s.log_sums, n);
   carver.take(s.delta, n);
+  carver.take(s.u, d_padded);
+  carver.take(s.du, d_padded);
   carver.take(s.p, kQueryBlock * kBlockStride);
   carver.take(s.ds, kQueryBlock * kBlockStride);
   return {s, carver.used()};
