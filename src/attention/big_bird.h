@@ -18,11 +18,12 @@ inline int64_t big_bird_block(const BigBird& pattern, int64_t position) {
 }
 
 // min(random, candidates) different blocks out of the key blocks that are neither global nor in the window of
-// query block `block`, increasing, in `blocks`. By Floyd's algorithm: every subset is as likely as any other,
-// and no list of the candidates is needed. (A global block of queries sees everything and needs no draw.)
-inline void random_blocks(const BigBird& pattern, size_t head, int64_t block, size_t key_blocks,
-                          std::vector<int32_t>& blocks) {
-  blocks.clear();
+// query block `block`, increasing, in `blocks`, which has room for min(random, key_blocks); returns how many.
+// By Floyd's algorithm: every subset is as likely as any other, and no list of the candidates is needed. (A
+// global block of queries sees everything and needs no draw.)
+inline size_t random_blocks(const BigBird& pattern, size_t head, int64_t block, size_t key_blocks,
+                            int32_t* blocks) {
+  size_t count = 0;
   const auto side = int64_t(pattern.window / 2), keys = int64_t(key_blocks);
   // The candidates are [first, window_begin) and [window_end, keys).
   const int64_t first = std::min(int64_t(pattern.global), keys);
@@ -35,10 +36,17 @@ inline void random_blocks(const BigBird& pattern, size_t head, int64_t block, si
     const auto block_of = [&](int64_t c) {
       return int32_t(c < before ? first + c : window_end + c - before);
     };
-    const bool taken = std::find(blocks.begin(), blocks.end(), block_of(drawn)) != blocks.end();
-    blocks.push_back(block_of(taken ? i : drawn));
+    const bool taken = std::find(blocks, blocks + count, block_of(drawn)) != blocks + count;
+    blocks[count++] = block_of(taken ? i : drawn);
   }
-  std::sort(blocks.begin(), blocks.end());
+  std::sort(blocks, blocks + count);
+  return count;
+}
+
+inline void random_blocks(const BigBird& pattern, size_t head, int64_t block, size_t key_blocks,
+                          std::vector<int32_t>& blocks) {
+  blocks.resize(std::min(pattern.random, key_blocks));
+  blocks.resize(random_blocks(pattern, head, block, key_blocks, blocks.data()));
 }
 
 }  // namespace bertie

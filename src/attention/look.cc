@@ -58,14 +58,21 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
   }
 }
 
-void Pattern::prepare(size_t r0, size_t r1) {
+size_t Pattern::memory_size(const Look& look, size_t rows, size_t m) {
+  if (look.kind != Kind::big_bird) return 0;
+  const size_t block = look.blocks.block, most = std::min(look.blocks.random, (m + block - 1) / block);
+  return (rows / block + 2) * (1 + most);
+}
+
+void Pattern::prepare(size_t r0, size_t r1, int32_t* memory) {
   if (look_.kind != Kind::big_bird || r0 >= r1) return;
-  const int64_t block = int64_t(look_.blocks.block);
+  const size_t block = look_.blocks.block, key_blocks = (size_t(m_) + block - 1) / block;
   first_block_ = big_bird_block(look_.blocks, position(r0));
-  random_.resize(size_t(big_bird_block(look_.blocks, position(r1 - 1)) - first_block_ + 1));
-  for (size_t b = 0; b < random_.size(); ++b)
-    random_blocks(look_.blocks, head_, first_block_ + int64_t(b), size_t((m_ + block - 1) / block),
-                  random_[b]);
+  random_ = memory;
+  per_block_ = 1 + std::min(look_.blocks.random, key_blocks);
+  for (int64_t b = first_block_; b <= big_bird_block(look_.blocks, position(r1 - 1));
+       ++b, memory += per_block_)
+    memory[0] = int32_t(random_blocks(look_.blocks, head_, b, key_blocks, memory + 1));
 }
 
 std::pair<size_t, size_t> Pattern::band(size_t r0, size_t r1) const {
@@ -96,7 +103,7 @@ bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const
       if (b0 < global || j0 < global * block) return true;
       if (overlap((b0 - side) * block, (b1 + side + 1) * block, j0, j1)) return true;
       for (int64_t b = b0; b <= b1; ++b)
-        for (int32_t r : random_[size_t(b - first_block_)])
+        for (int32_t r : random_blocks_of(b))
           if (overlap(r * block, (r + 1) * block, j0, j1)) return true;
       return false;
     }
@@ -127,7 +134,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
       if (p >= 0 && b < global) return words.add(0, m_);
       words.add(0, global * block);
       words.add((b - side) * block, (b + side + 1) * block);
-      for (int32_t r : random_[size_t(b - first_block_)]) words.add(r * block, (r + 1) * block);
+      for (int32_t r : random_blocks_of(b)) words.add(r * block, (r + 1) * block);
       return;
     }
     case Kind::strided: {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "bertie/attention.h"
 
@@ -16,8 +16,10 @@ class Pattern {
   // n queries, m keys; first_row is the sequence's first row of q in the batch.
   Pattern(const Look& look, size_t head, size_t first_row, size_t n, size_t m);
 
-  // Prepares for queries r0..r1−1; call it before the others.
-  void prepare(size_t r0, size_t r1);
+  // Prepares for queries r0..r1−1; call it before the others. memory has memory_size(look, r1 − r0, m)
+  // numbers.
+  void prepare(size_t r0, size_t r1, int32_t* memory);
+  static size_t memory_size(const Look& look, size_t rows, size_t m);
 
   // False only if none of queries r0..r1−1 sees any of keys j0..j1−1. O(1) or nearly.
   bool any(size_t r0, size_t r1, size_t j0, size_t j1) const;
@@ -45,7 +47,12 @@ class Pattern {
   float span_ = 0;
   // BigBird: random blocks of the prepared queries' blocks, from block first_block_ on.
   int64_t first_block_ = 0;
-  std::vector<std::vector<int32_t>> random_;
+  const int32_t* random_ = nullptr;  // for each block how many, and room for per_block_ − 1
+  size_t per_block_ = 0;
+  std::span<const int32_t> random_blocks_of(int64_t block) const {
+    const int32_t* list = random_ + size_t(block - first_block_) * per_block_;
+    return {list + 1, size_t(list[0])};
+  }
 };
 
 }  // namespace bertie

@@ -34,6 +34,7 @@ struct Scratch {
   uint32_t* bits;    // (tile's rows, panels)
   uint8_t* masked;   // (panels)
   uint8_t* seen;     // for each tile of rows: has it seen any keys yet?
+  int32_t* random;   // Pattern's
   PackedHead packed;
 };
 
@@ -312,6 +313,7 @@ Worker carve(const Batch& b, bool exact, std::byte* memory) {
   carver.take(s.bits, kernels::kTileRowsLimit * (width / kPanel));
   carver.take(s.masked, width / kPanel);
   carver.take(s.seen, n);
+  carver.take(s.random, Pattern::memory_size(b.look, n, m));
   PackedHead& p = s.packed;
   p.rows = round_up(m, kPanel);
   carver.take(p.k, p.rows * b.head_size());
@@ -354,8 +356,8 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
     const Head head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
     const size_t rows = std::min(rows_of(s), n - r0);
-    pattern.prepare(r0, r0 + rows);
     const Scratch mine = carve(b, exact, scratch + worker * worker_bytes).scratch;
+    pattern.prepare(r0, r0 + rows, mine.random);
     if (packed_head[worker] != s * b.heads + h + 1) {
       packed_head[worker] = s * b.heads + h + 1;
       std::fill_n(mine.packed.state, mine.packed.rows / kPanel, uint8_t{PackedHead::not_packed});

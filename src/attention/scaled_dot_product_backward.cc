@@ -42,6 +42,7 @@ struct BackwardScratch {
   float *log_sums, *delta;  // (n), negated
   float *p, *ds;            // (kQueryBlock, kBlockStride)
   float *u, *du;            // additive scores: (A) in whole panels, and its gradient
+  int32_t* random;          // Pattern's
 };
 
 struct BackwardHead {
@@ -339,6 +340,7 @@ Worker carve(const Batch& b, std::byte* memory) {
   carver.take(s.dv, kBlockKeys * dv_padded);
   carver.take(s.log_sums, n);
   carver.take(s.delta, n);
+  carver.take(s.random, Pattern::memory_size(b.look, n, m));
   carver.take(s.u, d_padded);
   carver.take(s.du, d_padded);
   carver.take(s.p, kQueryBlock * kBlockStride);
@@ -369,7 +371,8 @@ void backward(const Batch& b, Matrix<const float> out, std::span<const float> lo
     const size_t q0 = size_t(b.q_offsets[s]), k0 = size_t(b.k_offsets[s]);
     const Head head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
-    pattern.prepare(0, n);
+    const BackwardScratch mine = carve(b, scratch + worker * worker_bytes).scratch;
+    pattern.prepare(0, n, mine.random);
     run({.head = head,
          .pattern = pattern,
          .out = out.slice_rows(q0, n).slice_cols(h * dv, dv),
@@ -380,7 +383,7 @@ void backward(const Batch& b, Matrix<const float> out, std::span<const float> lo
          .dv = to.v.slice_rows(k0, m).slice_cols(h * dv, dv),
          .d_additive = shares + chunk * share(b),
          .d_span = shares + chunk * share(b) + b.additive.cols()},
-        carve(b, scratch + worker * worker_bytes).scratch);
+        mine);
   });
   for (size_t chunk = 0; chunk < b.sequences() * b.heads; ++chunk) {
     const float* from = shares + chunk * share(b);

@@ -74,7 +74,8 @@ double visible_pairs(const Look& look, const AttentionShape& s) {
   double pairs = 0;
   for (size_t h = 0; h < (heads_differ ? s.heads : 1); ++h) {
     Pattern pattern(look, h, 0, s.n, s.n);
-    pattern.prepare(0, s.n);
+    std::vector<int32_t> memory(Pattern::memory_size(look, s.n, s.n));
+    pattern.prepare(0, s.n, memory.data());
     for (size_t i = 0; i < s.n; ++i) {
       pattern.row(i, 0, s.n, bits.data());
       for (uint32_t word : bits) pairs += std::popcount(word);

@@ -30,7 +30,8 @@ void expect_as_defined(Look look, const std::string& name) {
         };
         for (size_t r0 = 0; r0 < n; r0 += 14) {
           const size_t r1 = std::min(r0 + 14, n);
-          pattern.prepare(r0, r1);
+          std::vector<int32_t> memory(Pattern::memory_size(look, r1 - r0, m));
+          pattern.prepare(r0, r1, memory.data());
           for (size_t j0 = 0; j0 < m; j0 += 32) {
             const size_t j1 = std::min(j0 + 32, m);
             bool any = false;
