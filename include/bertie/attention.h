@@ -12,7 +12,8 @@
 //
 // Head h takes columns h·D.. of q and k and columns h·Dv.. of v and out. Queries may come from one sequence
 // and keys and values from another of a different length (cross-attention). A query with nothing to look
-// at gives zeros. Views are not kept: they need to live until the call returns.
+// at gives zeros. Views are not kept: they need to live until the call returns. Outputs and gradients must
+// not overlap with inputs or each other.
 //
 // Every mechanism has its page in docs/attention/.
 #include <cstddef>
@@ -173,7 +174,7 @@ class BERTIE_API Workspace {
   Workspace& operator=(Workspace&&) noexcept;
 
   struct Parts;
-  Parts& parts() const { return *parts_; }
+  Parts& parts() const;  // Error if it has been moved from
 
  private:
   std::unique_ptr<Parts> parts_;
@@ -213,7 +214,7 @@ BERTIE_API void attention(Matrix<const float> q, Matrix<const float> k, Matrix<c
 // Where gradients go. q, k and v are assigned and have the shapes of the inputs. The others belong to the
 // mechanism's own parameters, have their shapes and are added to; leave empty what you do not want.
 struct AttentionGradients {
-  Matrix<float> q, k, v;
+  Matrix<float> q = {}, k = {}, v = {};
   Matrix<float> w = {};                             // Score::general
   Matrix<float> w1 = {}, w2 = {}, additive_v = {};  // Score::additive
   std::span<float> spans = {};                      // Look::adaptive_span
@@ -247,8 +248,9 @@ struct MultiHeadSaved {
 };
 
 struct MultiHeadGradients {
-  Matrix<float> x, y;            // assigned; for self-attention leave y empty: x gets the sum
-  Matrix<float> wq, wk, wv, wo;  // added to
+  // Assigned. y may be empty: in self-attention x gets the sum, else y's gradient is not wanted.
+  Matrix<float> x = {}, y = {};
+  Matrix<float> wq = {}, wk = {}, wv = {}, wo = {};  // added to
   std::span<float> bq = {}, bk = {}, bv = {}, bo = {};
   AttentionGradients mechanism = {};  // of score, look and compute; its q, k, v are not used
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "attention/call.h"
 #include "attention/linear.h"
@@ -27,24 +26,31 @@ void approximate(const AttentionBatch& batch, const Compute& compute, Matrix<flo
   }
 }
 
-// Their output is linear in v, so the weights are what becomes of the identity.
+// Their output is linear in v, so the weights are what becomes of the identity: kColumns of it at a time.
 void weights_of_approximation(const Call& call, std::span<float> weights) {
+  constexpr size_t kColumns = 64;
   const AttentionBatch& b = call.batch;
-  std::vector<float> identity, out;
   float* to = weights.data();
   for (size_t s = 0; s < b.sequences(); ++s) {
-    const size_t n = b.queries(s), m = b.keys(s), columns = b.heads * m;
+    const size_t n = b.queries(s), m = b.keys(s), width = std::min(m, kColumns), columns = b.heads * width;
     const int32_t q_offsets[] = {0, int32_t(n)}, k_offsets[] = {0, int32_t(m)};
-    identity.assign(m * columns, 0), out.assign(n * columns, 0);
-    for (size_t j = 0; j < m; ++j)
-      for (size_t h = 0; h < b.heads; ++h) identity[j * columns + h * m + j] = 1;
+    Arena& arena = call.parts->outer;
+    arena.reset(Arena::bytes_for<float>(m * columns) + Arena::bytes_for<float>(n * columns));
+    const Matrix<float> identity = arena.take<float>(m, columns), out = arena.take<float>(n, columns);
     AttentionBatch one = b;
     one.q = b.q.slice_rows(size_t(b.q_offsets[s]), n), one.k = b.k.slice_rows(size_t(b.k_offsets[s]), m);
-    one.v = {identity.data(), m, columns};
+    one.v = identity;
     one.q_offsets = q_offsets, one.k_offsets = k_offsets;
-    approximate(one, call.compute, {out.data(), n, columns}, *call.parts);
-    for (size_t h = 0; h < b.heads; ++h)
-      for (size_t i = 0; i < n; ++i) to = std::copy_n(out.data() + i * columns + h * m, m, to);
+    for (size_t j0 = 0; j0 < m; j0 += width) {
+      const size_t count = std::min(width, m - j0);
+      std::fill_n(identity.data(), m * columns, 0.0f);
+      for (size_t h = 0; h < b.heads; ++h)
+        for (size_t j = 0; j < count; ++j) identity(j0 + j, h * width + j) = 1;
+      approximate(one, call.compute, out, *call.parts);
+      for (size_t h = 0; h < b.heads; ++h)
+        for (size_t i = 0; i < n; ++i) std::copy_n(out.row(i) + h * width, count, to + (h * n + i) * m + j0);
+    }
+    to += b.heads * n * m;
   }
 }
 
@@ -55,7 +61,8 @@ void forward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v
     saved->log_sums.resize(call.compute.kind == Compute::Kind::softmax ? q.rows() * options.heads : 0);
   if (call.compute.kind != Compute::Kind::softmax)
     return approximate(call.batch, call.compute, out, *call.parts);
-  auto& [team, arena] = *call.parts;
+  Team& team = call.parts->team;
+  Arena& arena = call.parts->arena;
   // What the kernel needs depends on the shape of the projected queries.
   AttentionBatch projected = call.batch;
   if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
@@ -96,6 +103,10 @@ Workspace::Workspace(int threads) {
   if (threads < 1) throw Error(fmt::format("Workspace: threads is {}; it must be 1 or more", threads));
   parts_ = std::make_unique<Parts>(threads);
 }
+Workspace::Parts& Workspace::parts() const {
+  if (!parts_) throw Error("attention: workspace has been moved from");
+  return *parts_;
+}
 Workspace::~Workspace() = default;
 Workspace::Workspace(Workspace&&) noexcept = default;
 Workspace& Workspace::operator=(Workspace&&) noexcept = default;
@@ -121,7 +132,8 @@ void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float>
     weights_of_approximation(call, weights);
     return approximate(call.batch, call.compute, out, *call.parts);
   }
-  auto& [team, arena] = *call.parts;
+  Team& team = call.parts->team;
+  Arena& arena = call.parts->arena;
   AttentionBatch projected = call.batch;
   if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
   const size_t bytes = dot_product::workspace_bytes(projected, true, team.threads());
@@ -154,7 +166,8 @@ void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<con
         fmt::format("attention: saved holds {} numbers for {} queries and {} heads", saved.log_sums.size(),
                     q.rows(), options.heads),
         "pass the AttentionSaved that attention(q, k, v, out, saved, options) filled for the same inputs");
-  auto& [team, arena] = *call.parts;
+  Team& team = call.parts->team;
+  Arena& arena = call.parts->arena;
   AttentionBatch projected = call.batch;
   const size_t columns = call.projected_columns();
   if (call.projects()) projected.q = {nullptr, q.rows(), columns}, projected.k = {nullptr, k.rows(), columns};

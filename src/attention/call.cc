@@ -80,6 +80,12 @@ void Call::check_shapes(Matrix<const float> v, Matrix<const float> out) const {
   const auto divides = [&](Matrix<const float> x, const char* name) {
     need(x.cols() % heads == 0, "{} has {} columns, which {} heads do not divide", name, x.cols(), heads);
   };
+  const auto sound = [](Matrix<const float> x, const char* name) {
+    need(x.data() || x.empty(), "{} has {} rows and no data", name, x.rows());
+    need(x.stride() >= x.cols() || x.rows() <= 1, "{} has {} columns but a stride of {}", name, x.cols(),
+         x.stride());
+  };
+  sound(q, "q"), sound(k, "k"), sound(v, "v"), sound(out, "out");
   divides(q, "q"), divides(k, "k"), divides(v, "v");
   const size_t d = q.cols() / heads, dk = k.cols() / heads;
   const auto shape = [&](Matrix<const float> x, const char* name, const char* meaning, size_t rows,
@@ -153,6 +159,7 @@ void Call::check_look() const {
       return need(look.blocks.global <= kMaxRows && look.blocks.random <= kMaxRows,
                   "look.blocks.global and look.blocks.random are at most {}", kMaxRows);
     case Look::Kind::fixed:
+      need(look.stride >= 1, "look.stride is 0; it must be 1 or more");
       need(look.summary >= 1 && look.summary <= look.stride,
            "look.summary is {}; it must be from 1 to the stride, {}", look.summary, look.stride);
       [[fallthrough]];
@@ -218,7 +225,8 @@ size_t Call::projection_bytes() const {
   // Products with d×width, dk×width and, going back, rows×… on the right side.
   const size_t widest = std::max({width, q.cols() / batch.heads, k.cols() / batch.heads});
   const size_t deepest = std::max({q.rows(), k.rows(), widest});
-  return Arena::bytes_for<float>(q.rows() * columns) + Arena::bytes_for<float>(k.rows() * columns) +
+  return Arena::bytes_for<float>(q.rows() * columns) +
+         Arena::bytes_for<float>((score.kind == Score::Kind::additive ? k.rows() : 0) * columns) +
          Arena::bytes_for<float>(kernels::matmul_workspace_floats(deepest, widest));
 }
 
@@ -228,8 +236,9 @@ void Call::project() {
   const size_t heads = batch.heads, columns = projected_columns(), width = columns / heads;
   const size_t d = q.cols() / heads, dk = k.cols() / heads, widest = std::max({width, d, dk});
   Arena& arena = parts->arena;
-  const Matrix<float> to_q = arena.take<float>(q.rows(), columns),
-                      to_k = arena.take<float>(k.rows(), columns);
+  const bool additive = score.kind == Score::Kind::additive;  // general scores leave k as it is
+  const Matrix<float> to_q = arena.take<float>(q.rows(), columns);
+  const Matrix<float> to_k = arena.take<float>(additive ? k.rows() : 0, columns);
   product_memory_ =
       arena.take<float>(kernels::matmul_workspace_floats(std::max({q.rows(), k.rows(), widest}), widest));
   for (size_t h = 0; h < heads; ++h) {
@@ -243,7 +252,7 @@ void Call::project() {
     }
   }
   batch.q = to_q;
-  if (score.kind == Score::Kind::additive) batch.k = to_k;
+  if (additive) batch.k = to_k;
 }
 
 void Call::project_backward(Matrix<const float> dq, Matrix<const float> dk, const AttentionGradients& to) {

@@ -26,10 +26,11 @@ struct Head {
   bool causal;
   ptrdiff_t offset;  // query i stands at position i + offset of the keys
 
+  // How many keys query i sees; of i = n, the end of the queries, what the last one sees.
   size_t visible(size_t i) const {
     if (q.rows() == 0) return 0;
-    return causal ? size_t(std::clamp<ptrdiff_t>(ptrdiff_t(i) + offset + 1, 0, ptrdiff_t(k.rows())))
-                  : k.rows();
+    const auto at = ptrdiff_t(std::min(i, q.rows() - 1));
+    return causal ? size_t(std::clamp<ptrdiff_t>(at + offset + 1, 0, ptrdiff_t(k.rows()))) : k.rows();
   }
   // Segments: first of the keys that every query sees, then of queries, each with the keys it adds.
   size_t key_segments() const { return (visible(0) + kSegment - 1) / kSegment; }

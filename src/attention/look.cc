@@ -1,7 +1,7 @@
 #include "attention/look.h"
 
-#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "attention/big_bird.h"
 
@@ -33,6 +33,17 @@ struct Words {
 };
 
 bool overlap(int64_t a0, int64_t a1, int64_t b0, int64_t b1) { return std::max(a0, b0) < std::min(a1, b1); }
+
+// Bit b: byte b of 8 is not 0.
+uint32_t nonzero_bytes(const uint8_t* bytes) {
+  uint64_t x;
+  std::memcpy(&x, bytes, 8);
+  if (x == 0) return 0;
+  // Adding 0x7F carries into a byte's top bit unless its low bits are 0; the product collects the top bits.
+  constexpr uint64_t kLow = 0x7F7F7F7F7F7F7F7F;
+  const uint64_t tops = (((x & kLow) + kLow) | x) & ~kLow;
+  return uint32_t(((tops >> 7) * 0x0102040810204080) >> 56);
+}
 
 // Is there a global token in [from, to)?
 bool any_global(std::span<const int32_t> global, int64_t from, int64_t to) {
@@ -154,7 +165,10 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
     }
     case Kind::mask: {
       const uint8_t* allowed = look_.allowed.row(first_row_ + i);
-      for (int64_t j = words.j0; j < words.j1; ++j)
+      int64_t j = words.j0;
+      for (; j + 8 <= words.j1; j += 8)
+        bits[(j - words.j0) / 32] |= nonzero_bytes(allowed + j) << ((j - words.j0) % 32);
+      for (; j < words.j1; ++j)
         bits[(j - words.j0) / 32] |= uint32_t(allowed[j] != 0) << ((j - words.j0) % 32);
       return;
     }

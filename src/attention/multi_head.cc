@@ -3,6 +3,8 @@
 //   dQ, dK, dV from dC;  dX = dQ·W^Q,  dW^Q += dQᵀ·X,  db^Q += Σ dQ, and so on;  dY = dK·W^K + dV·W^V.
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "attention/workspace.h"
@@ -65,7 +67,13 @@ void check_projection(Matrix<const float> x, const char* x_name, Matrix<const fl
 }
 
 void check(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Matrix<const float> out,
-           const char* name) {
+           const char* name, const AttentionOptions& o) {
+  need(o.heads > 0, "heads is 0; it must be 1 or more");
+  for (const auto& [matrix, matrix_name] : {std::pair(w.wq, "wq"), {w.wk, "wk"}, {w.wv, "wv"}})
+    need(matrix.rows() % o.heads == 0, "{} has {} rows, which {} heads do not divide", matrix_name,
+         matrix.rows(), o.heads);
+  need(o.score.kind >= Score::Kind::general || w.wq.rows() == w.wk.rows(), "wq has {} rows but wk has {}",
+       w.wq.rows(), w.wk.rows());
   check_projection(x, "x", w.wq, w.bq, "q");
   check_projection(y, "y", w.wk, w.bk, "k");
   check_projection(y, "y", w.wv, w.bv, "v");
@@ -86,10 +94,10 @@ void check_shape(const M& gradient, const char* name, size_t rows, size_t cols) 
 
 void multi_head_attention(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Matrix<float> out,
                           MultiHeadSaved& saved, const AttentionOptions& options) {
-  check(x, y, w, out, "out");
-  Workspace own;
+  check(x, y, w, out, "out", options);
+  std::optional<Workspace> own;
   AttentionOptions inner = options;
-  if (!inner.workspace) inner.workspace = &own;
+  if (!inner.workspace) inner.workspace = &own.emplace();
   Workspace::Parts& parts = inner.workspace->parts();
   const Matrix<float> q = resize(saved.q, x.rows(), w.wq.rows()), k = resize(saved.k, y.rows(), w.wk.rows());
   const Matrix<float> v = resize(saved.v, y.rows(), w.wv.rows());
@@ -104,7 +112,7 @@ void multi_head_attention(Matrix<const float> x, Matrix<const float> y, const Mu
 void multi_head_attention_backward(Matrix<const float> x, Matrix<const float> y, const MultiHead& w,
                                    const MultiHeadSaved& saved, Matrix<const float> d_out,
                                    const MultiHeadGradients& to, const AttentionOptions& options) {
-  check(x, y, w, d_out, "d_out");
+  check(x, y, w, d_out, "d_out", options);
   check_shape(to.x, "x", x.rows(), x.cols()), check_shape(to.y, "y", y.rows(), y.cols());
   check_shape(to.wq, "wq", w.wq.rows(), w.wq.cols()), check_shape(to.wk, "wk", w.wk.rows(), w.wk.cols());
   check_shape(to.wv, "wv", w.wv.rows(), w.wv.cols()), check_shape(to.wo, "wo", w.wo.rows(), w.wo.cols());
@@ -113,25 +121,30 @@ void multi_head_attention_backward(Matrix<const float> x, Matrix<const float> y,
   };
   bias(to.bq, "bq", w.wq.rows()), bias(to.bk, "bk", w.wk.rows()), bias(to.bv, "bv", w.wv.rows());
   bias(to.bo, "bo", w.wo.rows());
-  const bool self = to.y.data() == nullptr && to.y.cols() == 0;
-  need(!self || y.cols() == x.cols(), "gradients.y is missing, and y is not x");
+  // Self-attention: x is asked and answers, and gets both gradients. Otherwise an empty y is not wanted.
+  const bool self = to.y.data() == nullptr && y.data() == x.data() && y.rows() == x.rows() &&
+                    y.cols() == x.cols() && y.stride() == x.stride();
 
-  Workspace own;
+  std::optional<Workspace> own;
   AttentionOptions inner = options;
-  if (!inner.workspace) inner.workspace = &own;
+  if (!inner.workspace) inner.workspace = &own.emplace();
   Workspace::Parts& parts = inner.workspace->parts();
   const auto q = view(saved.q, x.rows(), w.wq.rows(), "q"), k = view(saved.k, y.rows(), w.wk.rows(), "k");
   const auto v = view(saved.v, y.rows(), w.wv.rows(), "v");
   const auto context = view(saved.context, x.rows(), w.wv.rows(), "context");
-  std::vector<float> dc_memory, dq_memory, dk_memory, dv_memory;
-  const Matrix<float> dc = resize(dc_memory, context.rows(), context.cols());
+  Arena& arena = parts.outer;
+  arena.reset(Arena::bytes_for<float>(saved.context.size()) + Arena::bytes_for<float>(saved.q.size()) +
+              Arena::bytes_for<float>(saved.k.size()) + Arena::bytes_for<float>(saved.v.size()));
+  const Matrix<float> dc = arena.take<float>(context.rows(), context.cols());
   AttentionGradients mechanism = to.mechanism;
-  mechanism.q = resize(dq_memory, q.rows(), q.cols());
-  mechanism.k = resize(dk_memory, k.rows(), k.cols());
-  mechanism.v = resize(dv_memory, v.rows(), v.cols());
+  mechanism.q = arena.take<float>(q.rows(), q.cols());
+  mechanism.k = arena.take<float>(k.rows(), k.cols());
+  mechanism.v = arena.take<float>(v.rows(), v.cols());
 
-  linear_backward(context, w.wo, d_out, dc, Accumulate::no, to.wo, to.bo, parts);
+  // What may still find a fault in the arguments comes before anything is added to.
+  linear_backward(context, w.wo, d_out, dc, Accumulate::no, {}, {}, parts);
   attention_backward(q, k, v, context, saved.attention, dc, mechanism, inner);
+  linear_backward(context, w.wo, d_out, {}, Accumulate::no, to.wo, to.bo, parts);
   const Matrix<float> dy = self ? to.x : to.y;
   linear_backward(x, w.wq, mechanism.q, to.x, Accumulate::no, to.wq, to.bq, parts);
   linear_backward(y, w.wk, mechanism.k, dy, self ? Accumulate::yes : Accumulate::no, to.wk, to.bk, parts);

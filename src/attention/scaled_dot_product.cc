@@ -20,10 +20,8 @@ namespace bertie::dot_product {
 inline constexpr size_t kBandBlock = 1024;  // a window of so many keys is taken at once
 inline constexpr size_t kKeyBlock = 512;    // keys at a time in tiled: 14 rows of S stay in L1
 inline constexpr size_t kRowGroup = 504;    // queries at a time: whole tiles of 14 and of 6
-inline constexpr float kSmallScore =
-    60;  // 2^±60, also times the number of keys, is far from the ends of float
-
-// One worker's scratch.
+// 2^±30 times a million keys times values from 1e-25 to 1e22 is still a normal float.
+inline constexpr float kSmallScore = 30;
 struct Scratch {
   float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
   float* sum_v;      // (rows, panels·32): Σ 2^(S − max)·v so far

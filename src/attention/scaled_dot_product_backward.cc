@@ -78,6 +78,14 @@ HWY_INLINE void prefetch_ahead(Matrix<const float> x, size_t row) {
   if (row + kAhead < x.rows()) prefetch_row(x[row + kAhead]);
 }
 
+// NaN and Inf become 0 in what is multiplied with dS: who sees them has a dS of NaN, and who does not, whose
+// dS is 0, shall not hear of them.
+HWY_INLINE void pack_clean(Matrix<const float> row, float* to, size_t panel_rows) {
+  if (pack_rows(row, to, panel_rows)) return;
+  for (size_t c = 0; c < row.cols(); ++c)
+    if (float& x = to[c / kPanel * kPanel * panel_rows + c % kPanel]; !std::isfinite(x)) x = 0;
+}
+
 void pack(const BackwardHead& g, const BackwardScratch& s) {
   const Head& h = g.head;
   const size_t n = h.q.rows(), m = h.k.rows(), d = h.q.cols(), dv = h.v.cols();
@@ -85,14 +93,14 @@ void pack(const BackwardHead& g, const BackwardScratch& s) {
     const size_t count = std::min(kPanel, m - j);
     for (size_t i = j; i < j + count; ++i) {
       prefetch_ahead(h.k, i), prefetch_ahead(h.v, i);
-      pack_rows(h.k.slice_rows(i, 1), s.k + i * kPanel, m);
+      pack_clean(h.k.slice_rows(i, 1), s.k + i * kPanel, m);
     }
     transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), s.k_t + j * d);
     transpose_panel(h.v.slice_rows(j, count), 1.0f, s.v_t + j * dv);
   }
   for (size_t i = 0; i < n; ++i) {
     prefetch_ahead(h.q, i), prefetch_ahead(g.out, i), prefetch_ahead(g.d_out, i);
-    pack_rows(h.q.slice_rows(i, 1), s.q + i * kPanel, n);
+    pack_clean(h.q.slice_rows(i, 1), s.q + i * kPanel, n);
     pack_rows(g.d_out.slice_rows(i, 1), s.d_out + i * kPanel, n);
     s.log_sums[i] = -g.log_sums(i, 0);
     s.delta[i] = -dot(g.out[i], g.d_out[i]);
@@ -153,10 +161,11 @@ void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i
       if (ds[c] == 0) continue;
       const auto t = kn::tanh(d, hn::Add(q, hn::LoadU(d, s.k + panel * m + (j + c) * kPanel + in_panel)));
       du = hn::MulAdd(hn::Set(d, ds[c]), t, du);
-      const auto dx = hn::Mul(hn::Mul(hn::Set(d, ds[c]), u), hn::NegMulAdd(t, t, hn::Set(d, 1.0f)));
+      const auto ds_u = hn::Mul(hn::Set(d, ds[c]), u), t2 = hn::Mul(t, t);
+      const auto dx = hn::NegMulAdd(ds_u, t2, ds_u);
       float* dk = s.dk + (j - j0 + c) * padded + a;
       hn::StoreU(hn::Add(hn::LoadU(d, dk), dx), d, dk);
-      dq = hn::Add(dq, dx);
+      dq = hn::NegMulAdd(ds_u, t2, dq);  // a row's dS add up to 0, so of ds·u·(1 − t²) only −ds·u·t² is left
     }
     hn::StoreU(dq, d, s.dq + i * padded + a);
     hn::StoreU(du, d, s.du + a);
@@ -171,6 +180,11 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
   const size_t d = h.q.cols(), dv = h.v.cols(), d_padded = round_up(d, kPanel), m = h.k.rows();
   const size_t all = (j1 - j0 + kPanel - 1) / kPanel, i0 = q0 + row;
   float *const p = s.p + row * kBlockStride, *const ds = s.ds + row * kBlockStride;
+  uint32_t keep[kernels::kTileRowsLimit * kBlockPanels];
+  for (size_t i = 0; h.drop_below && i < count; ++i) {
+    Keep of_row(h, i0 + i);
+    for (size_t b = 0; b < all; ++b) keep[i * kBlockPanels + b] = of_row.bits(j0 / kPanel + b);
+  }
   for (size_t b = 0, u = 0; b < all; ++b) {
     float *const panel_p = p + b * kPanel, *const panel_ds = ds + b * kPanel;
     const size_t j = j0 + b * kPanel;
@@ -182,7 +196,9 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
       continue;
     }
     score_panel(h, count, h.q.slice_rows(i0, count), s.k_t + j * d, s.log_sums + i0, panel_p, kBlockStride);
-    if (dv > 0)
+    if (dv == 0)  // dO·Vᵀ − δ is 0 − 0
+      for (size_t i = 0; i < count; ++i) std::fill_n(panel_ds + i * kBlockStride, kPanel, 0.0f);
+    else
       kn::tile(count, {.a = g.d_out.row(i0),
                        .a_stride = g.d_out.stride(),
                        .b = s.v_t + j * dv,
@@ -195,7 +211,7 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
       const uint32_t seen = found.masked[u] ? found.bits[i * found.stride + b] : ~0u;
       set_unseen(x, seen, -std::numeric_limits<float>::infinity());
       if (h.drop_below)
-        weigh_panel_dropping(x, dx, Keep(h, i0 + i).bits(j / kPanel), h.growth, s.delta[i0 + i]);
+        weigh_panel_dropping(x, dx, keep[i * kBlockPanels + b], h.growth, s.delta[i0 + i]);
       else
         weigh_panel(x, dx);
       if (found.masked[u]) set_unseen(dx, seen, 0.0f);  // 0·NaN of a key that is not seen

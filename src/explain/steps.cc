@@ -56,8 +56,9 @@ void check(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head)
   if (head >= heads)
     throw Error(fmt::format("explain: there is no head {}: heads are 0 to {}", head, heads - 1));
   need(!x.empty(), "x is empty");
-  need(w.wq.cols() == x.cols() && w.wk.cols() == x.cols() && w.wv.cols() == x.cols(),
-       "wq, wk and wv must have as many columns as x");
+  for (const auto& [matrix, name] : {std::pair(w.wq, "wq"), {w.wk, "wk"}, {w.wv, "wv"}})
+    if (matrix.cols() != x.cols())
+      throw Error(fmt::format("explain: {} has {} columns but x has {}", name, matrix.cols(), x.cols()));
   need(!w.wq.empty() && w.wq.rows() == w.wk.rows(), "wq and wk must have the same number of rows, not 0");
   need(!w.wv.empty() && w.wq.rows() % heads == 0 && w.wv.rows() % heads == 0,
        "the heads must divide the rows of wq, wk and wv");
