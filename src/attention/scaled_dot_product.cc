@@ -20,8 +20,10 @@ namespace bertie::dot_product {
 inline constexpr size_t kBandBlock = 1024;  // a window of so many keys is taken at once
 inline constexpr size_t kKeyBlock = 512;    // keys at a time in tiled: 14 rows of S stay in L1
 inline constexpr size_t kRowGroup = 504;    // queries at a time: whole tiles of 14 and of 6
+inline constexpr size_t kBandGroup = 2016;  // of a window: more of them share the keys that are packed
 // 2^±30 times a million keys times values from 1e-25 to 1e22 is still a normal float.
 inline constexpr float kSmallScore = 30;
+// One worker's scratch.
 struct Scratch {
   float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
   float* sum_v;      // (rows, panels·32): Σ 2^(S − max)·v so far
@@ -289,6 +291,10 @@ namespace {
 
 HWY_EXPORT(attend);
 
+size_t group_rows(const Look& look) {
+  return look.kind == Look::Kind::window || look.kind == Look::Kind::adaptive_span ? kBandGroup : kRowGroup;
+}
+
 struct Worker {
   Scratch scratch;
   size_t bytes;
@@ -297,7 +303,7 @@ struct Worker {
 Worker carve(const Batch& b, bool exact, std::byte* memory) {
   size_t n = 0, m = 0;
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
-  n = std::min(n, kRowGroup);
+  n = std::min(n, group_rows(b.look));
   const size_t dv = round_up(b.value_size(), kPanel),
                width = round_up(exact ? m : std::min(m, kBandBlock), kPanel);
   Scratch s;
@@ -334,7 +340,8 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
 
   // All groups are numbered through, head by head: waiting at the end of each sequence would leave threads
   // idle, and a worker that goes on with the next group of a head finds its keys packed.
-  const auto groups_of = [&](size_t s) { return (b.queries(s) + kRowGroup - 1) / kRowGroup * b.heads; };
+  const size_t most = group_rows(b.look);
+  const auto groups_of = [&](size_t s) { return (b.queries(s) + most - 1) / most * b.heads; };
   const auto rows_of = [&](size_t s) {  // of a group: as equal as whole tiles allow
     const size_t groups = std::max<size_t>(1, groups_of(s) / b.heads);
     return round_up((b.queries(s) + groups - 1) / groups, kernels::kTileRowsLimit);
