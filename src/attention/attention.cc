@@ -54,6 +54,15 @@ void weights_of_approximation(const Call& call, std::span<float> weights) {
   }
 }
 
+// Makes room for the kernel of the forward pass and for projections, and projects.
+std::byte* prepare(Call& call, bool exact) {
+  Workspace::Parts& parts = *call.parts;
+  const size_t bytes = dot_product::workspace_bytes(call.kernel_shape(), exact, parts.team.threads());
+  parts.arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
+  call.project();
+  return parts.arena.take<std::byte>(bytes);
+}
+
 void forward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
              AttentionSaved* saved, const AttentionOptions& options) {
   Call call(q, k, v, out, options);
@@ -61,16 +70,9 @@ void forward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v
     saved->log_sums.resize(call.compute.kind == Compute::Kind::softmax ? q.rows() * options.heads : 0);
   if (call.compute.kind != Compute::Kind::softmax)
     return approximate(call.batch, call.compute, out, *call.parts);
-  Team& team = call.parts->team;
-  Arena& arena = call.parts->arena;
-  // What the kernel needs depends on the shape of the projected queries.
-  AttentionBatch projected = call.batch;
-  if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
-  const size_t bytes = dot_product::workspace_bytes(projected, false, team.threads());
-  arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
-  call.project();
+  std::byte* const workspace = prepare(call, false);
   dot_product::tiled(call.batch, out, saved ? std::span<float>(saved->log_sums) : std::span<float>(),
-                     arena.take<std::byte>(bytes), team);
+                     workspace, call.parts->team);
 }
 
 template <class M>
@@ -132,14 +134,8 @@ void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float>
     weights_of_approximation(call, weights);
     return approximate(call.batch, call.compute, out, *call.parts);
   }
-  Team& team = call.parts->team;
-  Arena& arena = call.parts->arena;
-  AttentionBatch projected = call.batch;
-  if (call.projects()) projected.q = {nullptr, q.rows(), call.projected_columns()};
-  const size_t bytes = dot_product::workspace_bytes(projected, true, team.threads());
-  arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
-  call.project();
-  dot_product::exact(call.batch, out, weights, arena.take<std::byte>(bytes), team);
+  std::byte* const workspace = prepare(call, true);
+  dot_product::exact(call.batch, out, weights, workspace, call.parts->team);
 }
 
 void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
@@ -168,10 +164,8 @@ void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<con
         "pass the AttentionSaved that attention(q, k, v, out, saved, options) filled for the same inputs");
   Team& team = call.parts->team;
   Arena& arena = call.parts->arena;
-  AttentionBatch projected = call.batch;
   const size_t columns = call.projected_columns();
-  if (call.projects()) projected.q = {nullptr, q.rows(), columns}, projected.k = {nullptr, k.rows(), columns};
-  const size_t bytes = dot_product::backward_workspace_bytes(projected, team.threads());
+  const size_t bytes = dot_product::backward_workspace_bytes(call.kernel_shape(), team.threads());
   arena.reset(2 * call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
   call.project();
   dot_product::Gradients to{.q = gradients.q,

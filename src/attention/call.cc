@@ -219,6 +219,13 @@ size_t Call::projected_columns() const {
   return score.kind == Score::Kind::general ? k.cols() : batch.heads * score.v.cols();
 }
 
+AttentionBatch Call::kernel_shape() const {
+  AttentionBatch shape = batch;
+  const size_t columns = projected_columns();
+  if (projects()) shape.q = {nullptr, q.rows(), columns}, shape.k = {nullptr, k.rows(), columns};
+  return shape;
+}
+
 size_t Call::projection_bytes() const {
   if (!projects()) return 0;
   const size_t columns = projected_columns(), width = columns / batch.heads;

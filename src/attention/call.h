@@ -2,7 +2,6 @@
 // A call of the public functions whose arguments have been checked: an AttentionBatch, and the projections
 // that general and additive scores begin with.
 #include <optional>
-#include <vector>
 
 #include "attention/batch.h"
 #include "attention/workspace.h"
@@ -19,7 +18,8 @@ class Call {
 
   // general and additive scores: q and k of the kernel are products of q and k of the user.
   bool projects() const { return score.kind >= Score::Kind::general; }
-  size_t projected_columns() const;  // of each of the two, all heads
+  size_t projected_columns() const;     // of each of the two, all heads
+  AttentionBatch kernel_shape() const;  // batch with the shapes that q and k have after project()
   size_t projection_bytes() const;
   // Takes projection_bytes from the arena and makes batch.q and batch.k the projected ones.
   void project();

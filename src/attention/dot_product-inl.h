@@ -122,6 +122,14 @@ HWY_INLINE float norm(std::span<const float> x) {
   return std::sqrt(hn::GetLane(hn::SumOfLanes(d, squares)) + rest);
 }
 
+HWY_INLINE void store_scaled(const float* from, float factor, std::span<float> to) {
+  const hn::ScalableTag<float> d;
+  size_t c = 0;
+  for (; c + kLanes <= to.size(); c += kLanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factor)), d, to.data() + c);
+  for (; c < to.size(); ++c) to[c] = from[c] * factor;
+}
+
 HWY_INLINE void prefetch_row(std::span<const float> row) {
   for (size_t c = 0; c < row.size(); c += 16) __builtin_prefetch(row.data() + c, 0, 2);
 }

@@ -26,7 +26,10 @@ class Pattern {
 
   // A band: each query sees keys near its position only, and a tile of them the keys from band(r0, r1).first
   // to before .second.
-  bool is_band() const { return look_.kind == Look::Kind::window || look_.kind == Look::Kind::adaptive_span; }
+  static bool is_band(const Look& look) {
+    return look.kind == Look::Kind::window || look.kind == Look::Kind::adaptive_span;
+  }
+  bool is_band() const { return is_band(look_); }
   std::pair<size_t, size_t> band(size_t r0, size_t r1) const;
 
   // bits[p], bit b: query i sees key j0 + 32·p + b. Writes all words up to j1.

@@ -23,6 +23,7 @@ inline constexpr size_t kRowGroup = 504;    // queries at a time: whole tiles of
 inline constexpr size_t kBandGroup = 2016;  // of a window: more of them share the keys that are packed
 // 2^±30 times a million keys times values from 1e-25 to 1e22 is still a normal float.
 inline constexpr float kSmallScore = 30;
+
 // One worker's scratch.
 struct Scratch {
   float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
@@ -113,19 +114,26 @@ class Ahead {
   size_t key_, due_ = 0, coming_ = 0, coming_end_ = 0;
 };
 
-// The panels of a tile and a block of keys that have to be computed, in Scratch's panels, masked and bits.
+// A tile of a group's queries, rows first.., and a block of keys.
+struct TileBlock {
+  size_t tile, first, count;
+  size_t j0, j1;
+  bool last;  // the tile sees no keys after these
+};
+
+// The panels of a block that have to be computed, in Scratch's panels, masked and bits.
 struct Found {
   size_t count = 0;
   bool any_masked = false;
   float top_norm = 0;  // of the panels that all of the tile see whole
 };
 
-Found find(const Group& g, const Scratch& s, size_t first, size_t count, size_t j0, size_t j1) {
-  const size_t words = (j1 - j0 + kPanel - 1) / kPanel;
-  Found found{.count =
-                  find_panels(g.pattern, g.r0 + first, count, j0, j1, {s.panels, s.masked, s.bits, words})};
+Found find(const Group& g, const Scratch& s, const TileBlock& b) {
+  const size_t words = (b.j1 - b.j0 + kPanel - 1) / kPanel;
+  Found found{.count = find_panels(g.pattern, g.r0 + b.first, b.count, b.j0, b.j1,
+                                   {s.panels, s.masked, s.bits, words})};
   for (size_t u = 0; u < found.count; ++u) {
-    const size_t panel = j0 / kPanel + s.panels[u];
+    const size_t panel = b.j0 / kPanel + s.panels[u];
     if (g.packed.state[panel] == PackedHead::not_packed) pack_panel(g.head, panel, g.packed);
     if (s.masked[u])
       found.any_masked = true;
@@ -135,16 +143,16 @@ Found find(const Group& g, const Scratch& s, size_t first, size_t count, size_t 
   return found;
 }
 
-// One tile of queries and one block of keys, j0..j1−1.
-void attend_tile(const Group& g, const Scratch& s, const Found& panels, Ahead& ahead, size_t tile,
-                 size_t first, size_t count, size_t j0, size_t j1) {
+void attend_block(const Group& g, const Scratch& s, const TileBlock& block, const Found& panels,
+                  Ahead& ahead) {
+  const auto [tile, first, count, j0, j1, last] = block;
   const Head& h = g.head;
   const size_t found = panels.count, dv_padded = round_up(h.v.cols(), kPanel);
   const size_t stride = round_up(j1 - j0, kPanel), words = stride / kPanel;
   const auto q = h.q.slice_rows(g.r0 + first, count);
   const bool again = s.seen[tile];
   for (size_t u = 0; u < found; ++u) {
-    ahead(u, first, count, !again, j1 == h.k.rows());
+    ahead(u, first, count, !again, last);
     const float* k = g.packed.k + (j0 + s.panels[u] * kPanel) * h.k.cols();
     score_panel(h, count, q, k, nullptr, s.scores + u * kPanel, stride);
   }
@@ -223,22 +231,15 @@ void attend_tile(const Group& g, const Scratch& s, const Found& panels, Ahead& a
 
 // The output of a tile of queries, when all keys have been seen.
 void finish_tile(const Group& g, const Scratch& s, bool seen, size_t first, size_t count) {
-  const hn::ScalableTag<float> d;
-  const size_t dv = g.head.v.cols(), dv_padded = round_up(dv, kPanel);
+  const size_t dv_padded = round_up(g.head.v.cols(), kPanel);
   for (size_t r = first; r < first + count; ++r) {
-    float* out = g.out.row(g.r0 + r);
+    const std::span<float> out = g.out[g.r0 + r];
     const bool nothing = !seen || s.sum[r] == 0;
     if (!g.log_sums.empty()) g.log_sums(g.r0 + r, 0) = nothing ? 0.0f : s.max[r] + std::log2(s.sum[r]);
-    if (nothing) {
-      std::fill_n(out, dv, 0.0f);
-      continue;
-    }
-    const float factor = g.weights ? 1.0f : g.head.growth / s.sum[r];
-    const float* sum_v = s.sum_v + r * dv_padded;
-    size_t c = 0;
-    for (; c + kLanes <= dv; c += kLanes)
-      hn::StoreU(hn::Mul(hn::LoadU(d, sum_v + c), hn::Set(d, factor)), d, out + c);
-    for (; c < dv; ++c) out[c] = sum_v[c] * factor;
+    if (nothing)
+      std::fill(out.begin(), out.end(), 0.0f);
+    else
+      store_scaled(s.sum_v + r * dv_padded, g.weights ? 1.0f : g.head.growth / s.sum[r], out);
   }
 }
 
@@ -258,9 +259,9 @@ void attend(const Group& g, const Scratch& s) {
                    step = end - aligned <= kBandBlock ? kBandBlock : kKeyBlock;
       ahead.expect(round_up(end, kPanel) + kPanel);
       for (size_t j0 = aligned; begin < end && j0 < end; j0 += step) {
-        const size_t j1 = std::min(end, j0 + step);
-        const Found found = find(g, s, first, count, j0, j1);
-        if (found.count > 0) attend_tile(g, s, found, ahead, t, first, count, j0, j1);
+        const TileBlock here{t, first, count, j0, std::min(end, j0 + step), j0 + step >= end};
+        const Found found = find(g, s, here);
+        if (found.count > 0) attend_block(g, s, here, found, ahead);
       }
       finish_tile(g, s, s.seen[t], first, count);
     }
@@ -273,10 +274,12 @@ void attend(const Group& g, const Scratch& s) {
     Found found;
     for (size_t t = 0; t < tiles.count; ++t) {
       const size_t first = tiles.begin(t), count = tiles.begin(t + 1) - first;
-      // With a full view all tiles see the same.
-      if (any && (t == 0 || !g.pattern.full()))
-        found = find(g, s, first, g.pattern.full() ? kn::kMaxTileRows : count, j0, j1);
-      if (found.count > 0) attend_tile(g, s, found, ahead, t, first, count, j0, j1);
+      const TileBlock here{t, first, count, j0, j1, last};
+      if (any && !g.pattern.full())
+        found = find(g, s, here);
+      else if (any && t == 0)  // with a full view all tiles, however high, see the same
+        found = find(g, s, {t, first, kn::kMaxTileRows, j0, j1, last});
+      if (found.count > 0) attend_block(g, s, here, found, ahead);
       if (last) finish_tile(g, s, s.seen[t], first, count);
     }
   }
@@ -291,9 +294,7 @@ namespace {
 
 HWY_EXPORT(attend);
 
-size_t group_rows(const Look& look) {
-  return look.kind == Look::Kind::window || look.kind == Look::Kind::adaptive_span ? kBandGroup : kRowGroup;
-}
+size_t group_rows(const Look& look) { return Pattern::is_band(look) ? kBandGroup : kRowGroup; }
 
 struct Worker {
   Scratch scratch;

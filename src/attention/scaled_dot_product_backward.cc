@@ -288,15 +288,7 @@ void block_backward(const BackwardHead& g, const BackwardScratch& s, size_t q0, 
 }
 
 void copy_scaled(const float* from, float factor, Matrix<float> to) {
-  const hn::ScalableTag<float> d;
-  const size_t padded = round_up(to.cols(), kPanel);
-  for (size_t r = 0; r < to.rows(); ++r) {
-    const float* row = from + r * padded;
-    size_t c = 0;
-    for (; c + kLanes <= to.cols(); c += kLanes)
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor)), d, to.row(r) + c);
-    for (; c < to.cols(); ++c) to(r, c) = row[c] * factor;
-  }
+  for (size_t r = 0; r < to.rows(); ++r) store_scaled(from + r * round_up(to.cols(), kPanel), factor, to[r]);
 }
 
 void head_backward(const BackwardHead& g, const BackwardScratch& s) {

@@ -147,6 +147,14 @@ inline void take_last(const LinearTimeCase& from, LinearTimeCase& to) {
     std::copy(f->end() - ptrdiff_t(t->size()), f->end(), t->begin());
 }
 
+// The last sequences of `all` came out as they do `alone`, bit for bit.
+inline void expect_same_at_the_end(const auto& all, const auto& alone) {
+  EXPECT_TRUE(same_bits(std::span(all.out).last(alone.out.size()), alone.out));
+  EXPECT_TRUE(same_bits(std::span(all.dq).last(alone.dq.size()), alone.dq));
+  EXPECT_TRUE(same_bits(std::span(all.dk).last(alone.dk.size()), alone.dk));
+  EXPECT_TRUE(same_bits(std::span(all.dv).last(alone.dv.size()), alone.dv));
+}
+
 // Root mean square of what is between `out` and what c's options make of c in double.
 inline double difference(std::span<const float> out, const LinearTimeCase& c) {
   const AttentionBatch b = c.batch();

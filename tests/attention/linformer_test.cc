@@ -79,11 +79,7 @@ TEST(Linformer, GivesTheSameBitsWithAnyNumberOfThreadsAndAloneOrInABatch) {
     EXPECT_TRUE(test::same_bits(run(both, three), all));
     LinearTimeCase second({{90}, {175}, 2, 8, 9}, p.compute);
     test::take_last(both, second);
-    const auto alone = run(second, one);
-    EXPECT_TRUE(test::same_bits(std::span(all.out).last(alone.out.size()), alone.out));
-    EXPECT_TRUE(test::same_bits(std::span(all.dq).last(alone.dq.size()), alone.dq));
-    EXPECT_TRUE(test::same_bits(std::span(all.dk).last(alone.dk.size()), alone.dk));
-    EXPECT_TRUE(test::same_bits(std::span(all.dv).last(alone.dv.size()), alone.dv));
+    test::expect_same_at_the_end(all, run(second, one));
   });
 }
 
