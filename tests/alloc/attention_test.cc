@@ -54,5 +54,35 @@ TEST(Allocations, OfAttentionAreNoneAfterTheLargestCall) {
       }
 }
 
+TEST(Allocations, OfMultiHeadAndOfTheWeightsOfApproximationsAreNoneEither) {
+#if !BERTIE_COUNTS_ALLOCATIONS
+  GTEST_SKIP() << "a sanitizer has replaced malloc";
+#endif
+  const size_t n = 150, heads = 2, cols = heads * 8;
+  const auto values = test::random_floats(n * cols, 1), w = test::random_floats(cols * cols, 2);
+  const Matrix<const float> x(values.data(), n, cols), square(w.data(), cols, cols);
+  std::vector<float> out(n * cols), dx(n * cols), weights(heads * n * n);
+  const Matrix<float> y(out.data(), n, cols), to_x(dx.data(), n, cols);
+  const MultiHead layer{.wq = square, .wk = square, .wv = square, .wo = square};
+  Workspace workspace(2);
+  MultiHeadSaved saved;
+  const AttentionOptions plain{.heads = heads, .workspace = &workspace};
+  const auto multi_head = [&] {
+    multi_head_attention(x, x, layer, y, saved, plain);
+    multi_head_attention_backward(x, x, layer, saved, x, {.x = to_x}, plain);
+  };
+  multi_head();
+  EXPECT_EQ(test::allocations_of(multi_head), 0u);
+
+  const Matrix<const float> e(values.data(), 4, n);
+  for (const Compute& compute : {Compute::linear(), Compute::performer({.features = 16}),
+                                 Compute::linformer(e, e), Compute::nystrom({.landmarks = 8})}) {
+    const AttentionOptions o{.heads = heads, .compute = compute, .workspace = &workspace};
+    const auto with_weights = [&] { attention(x, x, x, y, weights, o); };
+    with_weights();
+    EXPECT_EQ(test::allocations_of(with_weights), 0u) << int(compute.kind);
+  }
+}
+
 }  // namespace
 }  // namespace bertie
