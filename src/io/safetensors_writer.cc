@@ -52,6 +52,7 @@ std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
 
 // The 8 bytes of length and the JSON.
 std::string header_of(const std::vector<Placed>& placed) {
+  // The JSON library checks that names are UTF-8.
   std::string json = R"({"__metadata__":{"format":"pt"})";
   Checked at = 0;
   for (const Placed& p : placed) {
