@@ -37,11 +37,12 @@ std::vector<Head> heads_of(const Checkpoint& checkpoint, const Weights& w) {
   return heads;
 }
 
-// Tied tensors that a file may hold all the same.
-void know_tied(Checkpoint& checkpoint, const Family& f, const Config& c) {
+// Tensors that a file may hold although nothing is computed with them: copies of tied ones, and the bias of
+// a head whose decoder, not being tied, has its own.
+void know_unused(Checkpoint& checkpoint, const Family& f) {
   const std::string decoder(f.language_model.decoder);
-  if (c.tied) checkpoint.know(decoder + ".weight");
-  checkpoint.know(decoder + ".bias");
+  for (const std::string& name : {decoder + ".weight", decoder + ".bias", std::string(f.language_model.bias)})
+    checkpoint.know(name);
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ Model Model::load(const std::filesystem::path& directory) {
   w->declare();
   const std::vector<TensorSpec>& tensors = w->tensors;
   for (const TensorSpec& t : tensors) checkpoint.get(t);  // all errors before the work
-  know_tied(checkpoint, f, w->config);
+  know_unused(checkpoint, f);
   checkpoint.expect_no_others(tensors);
   w->memory = allocate(tensors);
   for (const TensorSpec& t : tensors)

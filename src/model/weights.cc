@@ -126,7 +126,8 @@ void Weights::declare() {
     if (!names.dense.empty()) {
       t.linear(text(names.dense), lm.dense, embedding, hidden);
       t.norm(text(names.norm), lm.norm, embedding, c.layer_norm_eps);
-      t.vector(text(names.bias), lm.bias, c.vocabulary);
+      // What is not tied is not shared either: transformers then adds the decoder's own bias.
+      t.vector(c.tied ? text(names.bias) : text(names.decoder) + ".bias", lm.bias, c.vocabulary);
     }
     if (!c.tied) t.mapped(text(names.decoder) + ".weight", lm.decoder, c.vocabulary, embedding);
   }
