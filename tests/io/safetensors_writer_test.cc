@@ -112,6 +112,8 @@ TEST(SafetensorsWriter, WhatCannotBeWrittenIsSaidAndTheOldFileStays) {
   const TensorSource twice[] = {source("a", {1}, {1}), source("a", {1}, {1})};
   expect_error("tensor \"a\": it is there twice", [&] { write_safetensors(file, DType::kF32, twice); });
   expect_error("F64 is not a type", [&] { write_safetensors(file, DType::kF64, std::span(twice, 1)); });
+  const TensorSource bytes[] = {source("a\xFF", {1}, {1})};
+  expect_error("not UTF-8", [&] { write_safetensors(file, DType::kF32, bytes); });
   const TensorSource reserved[] = {source("__metadata__", {1}, {1})};
   expect_error("__metadata__", [&] { write_safetensors(file, DType::kF32, reserved); });
   const TensorSource huge[] = {source("a", {SIZE_MAX, 2}, {})};
