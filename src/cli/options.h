@@ -37,6 +37,10 @@ struct Settings {
   std::optional<std::string> plot, from;
   bool forward = false;
 
+  std::optional<std::string> config, dtype;  // convert
+  std::vector<std::string> drop;
+  bool drop_unknown = false, force = false;
+
   bool man = false, markdown = false;  // help
 };
 
@@ -101,6 +105,7 @@ int explain_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
 int bench_command(const Settings& settings);
+int convert_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

@@ -60,14 +60,6 @@ bool is_training_state(std::string_view name) {
   return false;
 }
 
-// Numbers that older versions stored although the model makes them itself.
-bool is_buffer(std::string_view name) {
-  for (std::string_view end :
-       {"embeddings.position_ids", "embeddings.token_type_ids", ".attn.bias", ".attn.masked_bias"})
-    if (name.ends_with(end)) return true;
-  return false;
-}
-
 // The last part of a TensorFlow name, which is the same for all of Google's encoders.
 void finish_tensorflow(Renamed& r) {
   if (replace_end(r.name, "/kernel", "/weight"))
@@ -142,6 +134,13 @@ Renamed from_pytorch(std::string name, std::string_view model_type) {
 }
 
 }  // namespace
+
+bool is_buffer(std::string_view name) {
+  for (std::string_view end :
+       {"embeddings.position_ids", "embeddings.token_type_ids", ".attn.bias", ".attn.masked_bias"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
 
 Renamed rename_tensor(std::string_view name, std::string_view model_type) {
   if (name.ends_with(":0")) name.remove_suffix(2);  // TensorFlow's first output of a variable

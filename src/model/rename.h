@@ -23,4 +23,7 @@ struct Renamed {
 // Today's name for a tensor of a model of this type ("bert", "gpt2", …). A name of today stays as it is.
 Renamed rename_tensor(std::string_view name, std::string_view model_type);
 
+// Whether it is a tensor that older versions stored although the model makes it itself.
+bool is_buffer(std::string_view name);
+
 }  // namespace bertie

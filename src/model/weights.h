@@ -77,6 +77,9 @@ struct Weights {
   mutable Block decoder_memory_;
 };
 
+// What Model::load would say of a folder that is wrong, without reading the numbers.
+void check_checkpoint(const std::filesystem::path& directory);
+
 // hidden_act's value as an Activation; Error naming the file if there is no such one.
 kernels::Activation activation_named(const std::string& name, const std::string& file);
 
