@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bertie/error.h"
+#include "core/nearest.h"
 
 namespace bertie::cli {
 
@@ -90,9 +91,6 @@ struct Invocation {
 // Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
 Invocation parse(const std::vector<std::string>& arguments);
 
-// The known word that was probably meant, or nothing.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
-
 // "--max-length N"
 std::string spelling(const Option& option);
 
@@ -103,6 +101,8 @@ int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
+int pull_command(const Settings& settings);
+int models_command(const Settings& settings);
 int bench_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
