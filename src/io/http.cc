@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -93,7 +94,20 @@ struct Hop {
   HttpReply reply = {};
   size_t header_bytes = 0;
   std::exception_ptr thrown = {};  // by the body's receiver; it must not pass through C
-  bool stopped = false;
+  bool stopped = false, stalled = false;
+  std::chrono::steady_clock::time_point window = std::chrono::steady_clock::now();
+  curl_off_t before_window = 0;  // bytes that had come when the window began
+
+  // Whether a whole timeout went by with next to nothing: a byte now and then is no sign of life either.
+  bool is_stalled(curl_off_t received) {
+    constexpr double kLeastRate = 64;  // bytes a second
+    const auto now = std::chrono::steady_clock::now();
+    if (std::chrono::duration<double>(now - window).count() < request.timeout) return false;
+    stalled = double(received - before_window) < kLeastRate * request.timeout;
+    window = now;
+    before_window = received;
+    return stalled;
+  }
 };
 
 constexpr size_t kMaxHeaderBytes = size_t{1} << 18;
@@ -148,14 +162,15 @@ size_t on_body(char* data, size_t, size_t count, void* user) {
   }
 }
 
-int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+// Called about once a second where nothing comes.
+int on_progress(void* user, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
   Hop& hop = *static_cast<Hop*>(user);
   try {
     hop.stopped = hop.request.go_on && !hop.request.go_on();
   } catch (...) {
     hop.thrown = std::current_exception();
   }
-  return hop.stopped || hop.thrown;
+  return hop.stopped || hop.thrown || hop.is_stalled(received);
 }
 
 // Certificates of one's own, under the names that other programs know.
@@ -182,8 +197,6 @@ HttpReply send_one(const HttpRequest& request, const std::string& url, bool with
   set(CURLOPT_USERAGENT, "bertie/" BERTIE_VERSION);
   set(CURLOPT_NOBODY, request.head_until.empty() ? 0L : 1L);
   set(CURLOPT_CONNECTTIMEOUT_MS, long(request.timeout * 1000));
-  set(CURLOPT_LOW_SPEED_LIMIT, 64L);  // bytes a second; less is a server that only keeps us waiting
-  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, long(request.timeout)));
   set(CURLOPT_HEADERFUNCTION, on_header);
   set(CURLOPT_HEADERDATA, &hop);
   set(CURLOPT_WRITEFUNCTION, on_body);
@@ -205,11 +218,11 @@ HttpReply send_one(const HttpRequest& request, const std::string& url, bool with
   const CURLcode code = curl().easy_perform(easy);
   if (hop.thrown) std::rethrow_exception(hop.thrown);
   if (code != CURLE_OK) {
-    hop.reply.problem = hop.stopped                          ? "it was stopped"
-                        : hop.header_bytes > kMaxHeaderBytes ? "the reply's headers have no end"
-                        : code == CURLE_OPERATION_TIMEDOUT   ? "nothing came for too long"
-                        : *why                               ? why
-                                                             : curl().easy_strerror(code);
+    hop.reply.problem = hop.stopped                                       ? "it was stopped"
+                        : hop.header_bytes > kMaxHeaderBytes              ? "the reply's headers have no end"
+                        : hop.stalled || code == CURLE_OPERATION_TIMEDOUT ? "nothing came for too long"
+                        : *why                                            ? why
+                                                                          : curl().easy_strerror(code);
     if (is_certificate_trouble(code))
       throw Error(fmt::format("{} cannot be trusted: {}", origin_of(url), hop.reply.problem),
                   "install ca-certificates, or name your own with SSL_CERT_FILE");
