@@ -21,8 +21,8 @@ namespace bertie {
 // Which hub, and where its files go.
 struct BERTIE_API Hub {
   std::string endpoint = "https://huggingface.co";
-  std::string token;            // for models that are private or gated
-  std::filesystem::path cache;  // holds models--organisation--model/{blobs,refs,snapshots}
+  std::string token = {};            // for models that are private or gated
+  std::filesystem::path cache = {};  // holds models--organisation--model/{blobs,refs,snapshots}
   bool offline = false;
   double timeout = 10;  // seconds to connect, or without a sign of life, before it tries again
 
@@ -52,7 +52,7 @@ struct PullOptions {
 
 struct PullResult {
   std::filesystem::path path;  // the snapshot: a model's folder
-  std::string commit;
+  std::string commit = {};
   size_t files = 0;         // that Bertie uses
   uint64_t bytes = 0;       // of these
   uint64_t downloaded = 0;  // bytes that came now; 0 where all was here
