@@ -1,33 +1,65 @@
 #pragma once
-// The shape of a BERT, as config.json gives it.
+// The shape of a model, as config.json gives it: BERT, RoBERTa (XLM-RoBERTa and CamemBERT are the same
+// network), DistilBERT, ALBERT or GPT-2. One network runs them all; src/model/family.h is the table of their
+// differences.
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "bertie/export.h"
 
 namespace bertie {
 
+// What a sequence-classification head's numbers mean; config.json's problem_type.
+enum class Problem { kUnset, kSingleLabel, kMultiLabel, kRegression };
+
 struct BERTIE_API Config {
-  size_t layers = 12;          // num_hidden_layers
-  size_t hidden = 768;         // hidden_size
-  size_t heads = 12;           // num_attention_heads
-  size_t intermediate = 3072;  // intermediate_size
-  size_t vocabulary = 30522;   // vocab_size
-  size_t positions = 512;      // max_position_embeddings
-  size_t types = 2;            // type_vocab_size
+  std::string model_type = "bert";  // or roberta, xlm-roberta, camembert, distilbert, albert, gpt2
+  size_t layers = 12;               // num_hidden_layers
+  size_t hidden = 768;              // hidden_size
+  size_t heads = 12;                // num_attention_heads
+  size_t intermediate = 3072;       // intermediate_size
+  size_t vocabulary = 30522;        // vocab_size
+  size_t positions = 512;           // max_position_embeddings
+  size_t types = 2;                 // type_vocab_size; 0 where the family has none
   double layer_norm_eps = 1e-12;
   std::string activation = "gelu";  // hidden_act
 
+  size_t embedding = 0;              // ALBERT's embedding_size; 0: as hidden
+  size_t groups = 1;                 // ALBERT's num_hidden_groups: layers that have weights of their own
+  size_t inner_layers = 1;           // ALBERT's inner_group_num: layers in a group
+  int32_t pad_id = 0;                // pad_token_id, -1 where there is none; RoBERTa counts positions from it
+  int32_t bos_id = -1, eos_id = -1;  // GPT-2's end of text
+  bool scale_by_layer = false;       // GPT-2's scale_attn_by_inverse_layer_idx
+  bool scale_scores = true;          // GPT-2's scale_attn_weights
+  bool tied = true;                  // the language-model head uses the word embeddings
+  std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};  // id2label, in order
+  Problem problem = Problem::kUnset;
+  std::string architecture = {};                  // architectures[0]; empty where the file does not say
+  double dropout = 0.1, attention_dropout = 0.1;  // for training
+
   static Config base() { return {}; }
   static Config large() { return {.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 4096}; }
+  // A published model's shape: bert-base, bert-large, roberta-base, distilbert-base, albert-base, gpt2.
+  static Config named(const std::string& name);
 
   // Reads config.json, or the one in a directory. Throws Error naming the key that is wrong.
   static Config load(const std::filesystem::path& path);
+  // What config.json would say, for transformers to read.
+  std::string to_json() const;
   // Throws Error if the numbers do not make a model.
   void check(const std::string& name) const;
 
   size_t head_size() const { return hidden / heads; }
+  size_t embedding_size() const { return embedding ? embedding : hidden; }
+  // Layers that a token goes through: ALBERT's groups may hold several.
+  size_t depth() const { return layers * inner_layers; }
+  // The most tokens that a sequence may have: RoBERTa's first positions are not for tokens.
+  size_t max_tokens() const;
+  // Each token sees those before it only, and the model continues texts: GPT-2.
+  bool causal() const;
   // Numbers in the model: embeddings, layers and (if there) pooler. Base 109,482,240, Large 335,141,888.
   size_t parameters(bool pooler = true) const;
 };

@@ -1,5 +1,6 @@
 #pragma once
-// BERT itself: token ids in, hidden states, attention weights and the pooled vector out.
+// BERT and its family: token ids in, hidden states, attention weights, the pooled vector and the logits of
+// the heads out.
 //
 //   auto model = bertie::Model::load("all-MiniLM-L6-v2");
 //   bertie::Run run(model);
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,18 +23,39 @@
 namespace bertie {
 
 struct Weights;
+struct KeyValues;
+
+// What may sit on top of the layers. A checkpoint has any number of them.
+enum class Head {
+  kMaskedLm,      // what stands at [MASK]: a logit for each token of the vocabulary
+  kNextSentence,  // BERT: 0 the second text follows the first, 1 it does not; ALBERT: 1 they were swapped
+  kClassify,      // a text or a pair: a logit for each of Config::labels
+  kTag,           // each token: a logit for each of Config::labels
+  kAnswer,        // each token: how well an answer starts here, and ends here
+  kCausalLm,      // what comes next
+};
+
+// How numbers are stored in a file.
+enum class Precision { kFloat32, kFloat16, kBFloat16 };
 
 class BERTIE_API Model {
  public:
-  // A directory with config.json and model.safetensors (or its shards). Throws Error. The word embeddings
-  // stay in the mapped file: do not overwrite it in place while the Model lives (replacing it is fine).
+  // A directory with config.json and model.safetensors (or its shards). Throws Error, also for tensors that
+  // the model has no use for. The word embeddings stay in the mapped file: do not overwrite it in place
+  // while the Model lives (replacing it is fine).
   static Model load(const std::filesystem::path& directory);
   // A model of this shape with random weights, the same for the same seed. For benchmarks and tests.
-  static Model random(const Config& config, uint64_t seed = 1);
+  static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {});
+
+  // Writes config.json and model.safetensors, under the names that transformers knows, into a directory
+  // that is made if need be. Each file is written whole or not at all.
+  void save(const std::filesystem::path& directory, Precision precision = Precision::kFloat32) const;
 
   const Config& config() const;
   bool has_pooler() const;
-  size_t parameters() const { return config().parameters(has_pooler()); }
+  bool has(Head head) const;
+  // Numbers in the model, its heads included; what is tied counts once.
+  size_t parameters() const;
   // For the library itself; the type is not part of the API.
   const Weights& weights() const { return *weights_; }
 
@@ -44,7 +67,7 @@ class BERTIE_API Model {
 // Sequences without padding, one after the other: sequence s is ids[offsets[s]] .. ids[offsets[s+1]-1].
 struct Batch {
   std::span<const int32_t> ids;
-  std::span<const int32_t> types = {};  // one for each id; empty means all 0
+  std::span<const int32_t> types = {};  // one for each id; empty means all 0; not looked at if there are < 2
   std::span<const int32_t> offsets;     // B + 1 of them, from 0 to ids.size()
 
   size_t size() const { return offsets.empty() ? 0 : offsets.size() - 1; }
@@ -56,6 +79,9 @@ struct Capture {
   bool pooled = false;
   bool all_attention = false;
   std::vector<size_t> attention = {};  // these layers' weights, 0-based
+  std::optional<Head> head = {};       // its logits
+  // For heads with logits for each token: the tokens (rows of the batch) they are wanted for; empty: all.
+  std::span<const int32_t> rows = {};
 
   bool wants_attention(size_t layer) const {
     return all_attention || std::find(attention.begin(), attention.end(), layer) != attention.end();
@@ -68,6 +94,9 @@ class BERTIE_API Output {
   Matrix<const float> last_hidden;                 // (T, C)
   std::vector<Matrix<const float>> hidden_states;  // [0] embeddings, [l] after layer l; if captured
   Matrix<const float> pooled;                      // (B, C): tanh(W·[CLS] + b); if captured
+  // If a head was asked for: (B, 2) for kNextSentence, (B, labels) for kClassify; else a row for each token
+  // or each of Capture::rows: labels for kTag, start and end for kAnswer, the vocabulary for the others.
+  Matrix<const float> logits;
 
   // How much each token of sequence s looks at each other one: (n, n), rows sum to 1. If captured.
   Matrix<const float> attention(size_t layer, size_t sequence, size_t head) const;
@@ -80,6 +109,25 @@ class BERTIE_API Output {
       attention_;  // per layer: sequence after sequence, each (H, n, n); null if not kept
 };
 
+// The keys and values of what a causal model has read, so that it need not read it again for the next token.
+// It belongs to one thread at a time and grows as it is used.
+class BERTIE_API Cache {
+ public:
+  explicit Cache(const Model& model, size_t sequences = 1);  // Error if the model is not causal
+  Cache(Cache&&) noexcept;
+  Cache& operator=(Cache&&) noexcept;
+  ~Cache();
+
+  size_t sequences() const;
+  size_t length(size_t sequence) const;       // tokens read so far
+  void keep(size_t sequence, size_t tokens);  // forgets all but the first
+  size_t memory() const;                      // bytes
+
+ private:
+  friend class Run;
+  std::unique_ptr<KeyValues> state_;
+};
+
 class BERTIE_API Run {
  public:
   explicit Run(const Model& model, int threads = 0);  // 0: one for every core
@@ -89,6 +137,9 @@ class BERTIE_API Run {
 
   // Throws Error if the batch does not fit the model.
   const Output& forward(const Batch& batch, const Capture& capture = {});
+  // Each sequence of the batch goes on where the cache's one ended, and is added to it. The same numbers as
+  // reading all of it at once, but for rounding. Attention weights cannot be captured.
+  const Output& forward(const Batch& batch, const Capture& capture, Cache& cache);
 
   int threads() const;
   size_t memory() const;  // bytes held for activations

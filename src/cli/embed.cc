@@ -144,7 +144,7 @@ int embed_command(const Settings& settings) {
   if (npy) npy->commit();
   progress.finish(count, settings.npy ? fmt::format(", to {}", printable(*settings.npy)) : "");
   if (truncated > 0 && !settings.quiet) {
-    const size_t most = encoder.model().config().positions;
+    const size_t most = encoder.model().config().max_tokens();
     warn(fmt::format("{} of {} texts had more than {} tokens and were cut", truncated, count,
                      encoder.max_length()),
          encoder.max_length() < most

@@ -75,7 +75,7 @@ int info_command(const Settings& settings) {
   if (has_tokenizer) tokenizer = Tokenizer::load(folder);
   const Modules modules = load_modules(directory, config.hidden);
   const size_t longest =
-      max_length(modules, config.positions, tokenizer ? tokenizer->model_max_length() : kNoLimit);
+      max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
   const std::string config_name = (folder / "config.json").string();
   const nlohmann::json config_json = io::parse_json(io::MappedFile(config_name).text(), config_name);
   const std::string family = io::get_string(config_json, "model_type", config_name, "bert");
@@ -137,10 +137,10 @@ int info_command(const Settings& settings) {
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
                              : "none: neither tokenizer.json nor vocab.txt is there");
-  row("max length",
-      fmt::format(
-          "{} tokens{}", longest,
-          longest < config.positions ? fmt::format(" (there are positions for {})", config.positions) : ""));
+  row("max length", fmt::format("{} tokens{}", longest,
+                                longest < config.max_tokens()
+                                    ? fmt::format(" (there are positions for {})", config.max_tokens())
+                                    : ""));
   row("vector",
       fmt::format("{} numbers: {}{}{}", modules.output_size(config.hidden), pooling_text(modules.pooling),
                   modules.dense.empty() ? "" : ", dense", modules.pooling.normalize ? ", normalized" : ""));

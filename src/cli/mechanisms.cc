@@ -9,6 +9,7 @@
 
 #include "attention/look.h"
 #include "cli/terminal.h"
+#include "core/nearest.h"
 #include "core/random.h"
 
 namespace bertie::cli {

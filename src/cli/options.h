@@ -90,9 +90,6 @@ struct Invocation {
 // Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
 Invocation parse(const std::vector<std::string>& arguments);
 
-// The known word that was probably meant, or nothing.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
-
 // "--max-length N"
 std::string spelling(const Option& option);
 

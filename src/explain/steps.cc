@@ -116,26 +116,24 @@ namespace {
 
 AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHead which) {
   const Config& config = encoder.model().config();
-  if (which.layer >= config.layers || which.head >= config.heads)
+  if (which.layer >= config.depth() || which.head >= config.heads)
     throw Error(fmt::format("no layer {}, head {}: the model has {} layers of {} heads", which.layer,
-                            which.head, config.layers, config.heads));
+                            which.head, config.depth(), config.heads));
   if (encoding.size() == 0)
     throw Error("the text has no tokens, so there is nothing to explain", "a text with at least one word");
-  if (encoding.size() > config.positions)
+  if (encoding.size() > config.max_tokens())
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
-                            config.positions),
+                            config.max_tokens()),
                 "give a shorter text");
   // The layers below run the kernel that Encoder::attend runs: x and the weights are then its, to the bit.
   Capture capture{.hidden_states = true};
   for (size_t layer = 0; layer < which.layer; ++layer) capture.attention.push_back(layer);
   Run run(encoder.model(), encoder.threads());
   const int32_t offsets[2] = {0, int32_t(encoding.size())};
-  const Output& output = run.forward({.ids = encoding.ids,
-                                      .types = config.types > 1 ? encoding.types : std::span<const int32_t>(),
-                                      .offsets = offsets},
-                                     capture);
+  const Output& output =
+      run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets}, capture);
 
-  const LayerWeights& layer = encoder.model().weights().layers[which.layer];
+  const LayerWeights& layer = encoder.model().weights().layer(which.layer);
   const size_t c = config.hidden;
   Grid qkv(3 * c, c), wo(c, c);
   kernels::unpack_rows(layer.qkv, 0, qkv);
@@ -152,7 +150,7 @@ AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHe
                                           .bv = bias.subspan(2 * c, c),
                                           .bo = std::span(layer.attention_out.bias, c)},
                                          config.heads, which.head);
-  steps.layer = which.layer, steps.layers = config.layers;
+  steps.layer = which.layer, steps.layers = config.depth();
   steps.ids = encoding.ids;
   for (int32_t id : encoding.ids) steps.tokens.emplace_back(encoder.tokenizer().token(id));
   return steps;

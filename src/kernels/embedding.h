@@ -11,9 +11,12 @@
 
 namespace bertie::kernels {
 
-// y[0..n-1] += position + type for one token.
+// y[0..n-1] += position + type for one token; type may be null, for models that have none.
 inline void add_position_and_type(const float* position, const float* type, std::span<float> y) {
-  for (size_t c = 0; c < y.size(); ++c) y[c] += position[c] + type[c];
+  if (!type)
+    for (size_t c = 0; c < y.size(); ++c) y[c] += position[c];
+  else
+    for (size_t c = 0; c < y.size(); ++c) y[c] += position[c] + type[c];
 }
 
 }  // namespace bertie::kernels

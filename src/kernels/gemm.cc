@@ -175,13 +175,21 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
-                                        Team& team) {
+                                        Team& team, Matrix<float> sum) {
   if (x.rows() == 0) return;
   assert(y.data() != x.data() && y.data() != residual.data());
+  const Matrix<float> product = sum.empty() ? y : sum;
+  const auto normalise = [&](size_t first, size_t rows, Team& by) {
+    const auto part = [&](auto m) { return m.slice_rows(first, rows); };
+    if (sum.empty()) return residual_layer_norm_forward(part(y), part(residual), norm, part(y), by);
+    for (size_t r = first; r < first + rows; ++r)
+      for (size_t c = 0; c < sum.cols(); ++c) sum(r, c) += residual(r, c);
+    layer_norm_forward(part(sum), norm, part(y), by);
+  };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
-    linear_forward(x, layer, Activation::none, y, team);
-    residual_layer_norm_forward(y, residual, norm, y, team);
+    linear_forward(x, layer, Activation::none, product, team);
+    normalise(0, x.rows(), team);
     return;
   }
   // Whoever finishes a block's last chunk normalises its rows.
@@ -190,12 +198,11 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) {
     const Schedule::Chunk c = schedule[chunk];
-    compute(c, x, layer, Activation::none, y);
+    compute(c, x, layer, Activation::none, product);
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;
-    residual_layer_norm_forward(y.slice_rows(r0, rows), residual.slice_rows(r0, rows), norm,
-                                y.slice_rows(r0, rows), alone);
+    normalise(r0, rows, alone);
   });
 }
 

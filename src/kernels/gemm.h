@@ -41,9 +41,10 @@ void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team);
 
 // y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
-// while they are still in the cache. y is neither x nor residual.
+// while they are still in the cache. y is neither x nor residual. `sum`, if not empty, gets what was
+// normalised, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
-                                        Team& team);
+                                        Team& team, Matrix<float> sum = {});
 
 }  // namespace bertie::kernels

@@ -2,71 +2,228 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <utility>
+
 #include "bertie/error.h"
-#include "core/checked.h"
+#include "core/nearest.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "model/weights.h"
 
 namespace bertie {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<Problem, const char*> kProblems[] = {
+    {Problem::kSingleLabel, "single_label_classification"},
+    {Problem::kMultiLabel, "multi_label_classification"},
+    {Problem::kRegression, "regression"}};
+constexpr size_t kMaxLabels = 100'000;
+
+std::string label_name(size_t i) { return "LABEL_" + std::to_string(i); }
+
+std::vector<std::string> labels_from(const json& config, const std::string& name) {
+  std::vector<std::string> labels(io::get_size(config, "num_labels", name, 2, kMaxLabels));
+  const auto id2label = config.find("id2label");
+  if (id2label != config.end() && !id2label->is_null()) {
+    if (!id2label->is_object() || id2label->size() > kMaxLabels)
+      throw Error(fmt::format("{}: id2label must map numbers to names", name));
+    labels.assign(id2label->size(), "");
+    for (const auto& [key, label] : id2label->items()) {
+      size_t id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      if (error != std::errc() || end != key.data() + key.size() || id >= labels.size() || !label.is_string())
+        throw Error(fmt::format("{}: id2label has {} labels but one is {}: {}", name, labels.size(),
+                                io::quote(key), io::quote(label.dump())),
+                    "number them from 0, each with a name");
+      labels[id] = label.get<std::string>();
+    }
+  }
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (labels[i].empty()) labels[i] = label_name(i);
+  return labels;
+}
+
+int32_t token_id(const json& config, const char* key, const std::string& name, int32_t standard) {
+  const auto it = config.find(key);
+  if (it == config.end()) return standard;
+  if (it->is_null()) return -1;
+  const json& value = it->is_array() && !it->empty() ? it->front() : *it;  // several ends: the first
+  if (value.is_number_integer() && value.get<int64_t>() < 0) return -1;
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > 1u << 24)
+    throw Error(fmt::format("{}: {} must be a token's id", name, key));
+  return value.get<int32_t>();
+}
+
+}  // namespace
 
 Config Config::load(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
   const std::string name = file.string();
   const io::MappedFile mapped(file);
-  const nlohmann::json json = io::parse_json(mapped.text(), name);
-  const std::string type = io::get_string(json, "model_type", name, "bert");
-  if (type != "bert")
-    throw Error(fmt::format("{}: model_type is {}; this version runs \"bert\"", name, io::quote(type)),
-                "point it at a BERT checkpoint, such as bert-base-uncased or all-MiniLM-L6-v2");
-  const std::string position = io::get_string(json, "position_embedding_type", name, "absolute");
+  const json root = io::parse_json(mapped.text(), name);
+  const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
+  const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")
     throw Error(fmt::format("{}: position_embedding_type is {}; only \"absolute\" is supported", name,
                             io::quote(position)));
-  if (io::get_bool(json, "is_decoder", name, false))
-    throw Error(fmt::format("{}: is_decoder is true; this version runs encoders", name));
-  // A key that is not there has transformers' default, which is bert-base's value.
-  Config c;
-  c.layers = io::get_size(json, "num_hidden_layers", name, c.layers);
-  c.hidden = io::get_size(json, "hidden_size", name, c.hidden);
-  c.heads = io::get_size(json, "num_attention_heads", name, c.heads);
-  c.intermediate = io::get_size(json, "intermediate_size", name, c.intermediate);
-  c.vocabulary = io::get_size(json, "vocab_size", name, c.vocabulary);
-  c.positions = io::get_size(json, "max_position_embeddings", name, c.positions);
-  c.types = io::get_size(json, "type_vocab_size", name, c.types);
-  c.layer_norm_eps = io::get_number(json, "layer_norm_eps", name, c.layer_norm_eps);
-  c.activation = io::get_string(json, "hidden_act", name, c.activation);
+  for (const char* key : {"is_decoder", "add_cross_attention"})
+    if (!f.causal && io::get_bool(root, key, name, false))
+      throw Error(fmt::format("{}: {} is true; {} runs as an encoder", name, key, f.model_type));
+  if (f.causal && io::get_bool(root, "add_cross_attention", name, false))
+    throw Error(fmt::format("{}: add_cross_attention is true, which is not supported", name));
+
+  Config c = f.standard;  // for keys that are not there
+  // DistilBERT and GPT-2 have names of their own, and transformers takes the common ones too.
+  static const Family::Keys common;
+  const auto size = [&](std::string_view key, std::string_view common_key, size_t standard) {
+    return io::get_size(root, root.contains(key) ? key : common_key, name, standard);
+  };
+  c.layers = size(f.keys.layers, common.layers, c.layers);
+  c.hidden = size(f.keys.hidden, common.hidden, c.hidden);
+  c.heads = size(f.keys.heads, common.heads, c.heads);
+  c.intermediate = size(f.keys.intermediate, common.intermediate, f.causal ? 4 * c.hidden : c.intermediate);
+  c.positions = size(f.keys.positions, common.positions, c.positions);
+  c.vocabulary = io::get_size(root, "vocab_size", name, c.vocabulary);
+  if (!f.embeddings.type.empty()) c.types = io::get_size(root, "type_vocab_size", name, c.types);
+  if (!f.keys.eps.empty()) c.layer_norm_eps = io::get_number(root, f.keys.eps, name, c.layer_norm_eps);
+  c.activation = io::get_string(root, f.keys.activation, name, c.activation);
+  if (!f.embeddings.projection.empty()) {
+    c.embedding = io::get_size(root, "embedding_size", name, c.embedding);
+    c.groups = io::get_size(root, "num_hidden_groups", name, c.groups);
+    c.inner_layers = io::get_size(root, "inner_group_num", name, c.inner_layers);
+  }
+  c.pad_id = token_id(root, "pad_token_id", name, c.pad_id);
+  c.bos_id = token_id(root, "bos_token_id", name, c.bos_id);
+  c.eos_id = token_id(root, "eos_token_id", name, c.eos_id);
+  c.scale_by_layer = io::get_bool(root, "scale_attn_by_inverse_layer_idx", name, false);
+  c.scale_scores = io::get_bool(root, "scale_attn_weights", name, true);
+  c.tied = io::get_bool(root, "tie_word_embeddings", name, true);
+  c.labels = labels_from(root, name);
+  const std::string problem = io::get_string(root, "problem_type", name, "");
+  for (const auto& [value, word] : kProblems)
+    if (problem == word) c.problem = value;
+  if (!problem.empty() && c.problem == Problem::kUnset)
+    throw Error(fmt::format("{}: problem_type is {}, which is not known", name, io::quote(problem)));
+  if (const auto list = root.find("architectures");
+      list != root.end() && list->is_array() && !list->empty() && list->front().is_string())
+    c.architecture = list->front().get<std::string>();
+  c.dropout = io::get_number(root, f.keys.dropout, name, c.dropout);
+  c.attention_dropout = io::get_number(root, f.keys.attention_dropout, name, c.attention_dropout);
   c.check(name);
   return c;
 }
 
-void Config::check(const std::string& name) const {
-  const auto within = [&](const char* key, size_t value, size_t max) {
-    if (value == 0 || value > max)
-      throw Error(fmt::format("{}: {} is {}; it must be between 1 and {}", name, key, value, max));
+std::string Config::to_json() const {
+  const Family& f = family_of(model_type, "config");
+  nlohmann::ordered_json out;
+  if (!architecture.empty()) out["architectures"] = {architecture};
+  out["model_type"] = model_type;
+  const auto set = [&](std::string_view key, const auto& value) {
+    if (!key.empty()) out[std::string(key)] = value;
   };
-  within("num_hidden_layers", layers, 1000);
-  within("hidden_size", hidden, 65536);
-  within("num_attention_heads", heads, 4096);
-  within("intermediate_size", intermediate, 1 << 20);
-  within("vocab_size", vocabulary, 1 << 24);
-  within("max_position_embeddings", positions, 1 << 20);
-  within("type_vocab_size", types, 1024);
+  set(f.keys.layers, layers), set(f.keys.hidden, hidden), set(f.keys.heads, heads);
+  set(f.keys.intermediate, intermediate), set(f.keys.positions, positions), set("vocab_size", vocabulary);
+  if (!f.embeddings.type.empty()) set("type_vocab_size", types);
+  set(f.keys.eps, layer_norm_eps), set(f.keys.activation, activation);
+  set(f.keys.dropout, dropout), set(f.keys.attention_dropout, attention_dropout);
+  if (!f.embeddings.projection.empty())
+    set("embedding_size", embedding_size()), set("num_hidden_groups", groups),
+        set("inner_group_num", inner_layers);
+  if (f.causal)
+    set("scale_attn_by_inverse_layer_idx", scale_by_layer), set("scale_attn_weights", scale_scores);
+  for (const auto& [key, id] :
+       {std::pair("pad_token_id", pad_id), {"bos_token_id", bos_id}, {"eos_token_id", eos_id}}) {
+    if (id >= 0)
+      out[key] = id;
+    else
+      out[key] = nullptr;
+  }
+  set("tie_word_embeddings", tied);
+  for (const auto& [value, word] : kProblems)
+    if (problem == value) set("problem_type", word);
+  bool plain = labels.size() == 2;
+  for (size_t i = 0; i < labels.size(); ++i) plain &= labels[i] == label_name(i);
+  if (!plain) {
+    nlohmann::ordered_json names = nlohmann::ordered_json::object(), ids = names;
+    for (size_t i = 0; i < labels.size(); ++i) names[std::to_string(i)] = labels[i], ids[labels[i]] = i;
+    out["id2label"] = names, out["label2id"] = ids;
+  }
+  return out.dump(2) + "\n";
+}
+
+Config Config::named(const std::string& name) {
+  static const std::vector<std::pair<std::string_view, Config>> kKnown = [] {
+    const auto of = [](const char* type) { return family_of(type, "config").standard; };
+    Config roberta = of("roberta"), albert = of("albert"), xlm = of("xlm-roberta");
+    roberta.positions = xlm.positions = 514, roberta.types = xlm.types = 1;
+    roberta.layer_norm_eps = xlm.layer_norm_eps = 1e-5, xlm.vocabulary = 250002;
+    albert.hidden = 768, albert.heads = 12, albert.intermediate = 3072;
+    return std::vector<std::pair<std::string_view, Config>>{{"bert-base", base()},
+                                                            {"bert-large", large()},
+                                                            {"roberta-base", roberta},
+                                                            {"xlm-roberta-base", xlm},
+                                                            {"distilbert-base", of("distilbert")},
+                                                            {"albert-base", albert},
+                                                            {"gpt2", of("gpt2")}};
+  }();
+  std::vector<std::string_view> names;
+  for (const auto& [known, config] : kKnown) {
+    if (known == name) return config;
+    names.push_back(known);
+  }
+  const std::string_view meant = nearest(name, names);
+  throw Error(fmt::format("there is no shape {}", io::quote(name)),
+              fmt::format("{}known are {}", meant.empty() ? "" : fmt::format("did you mean {}? ", meant),
+                          fmt::join(names, ", ")));
+}
+
+void Config::check(const std::string& name) const {
+  const Family& f = family_of(model_type, name);
+  const auto within = [&](std::string_view key, size_t value, size_t least, size_t most) {
+    if (value < least || value > most)
+      throw Error(fmt::format("{}: {} is {}; it must be between {} and {}", name, key, value, least, most));
+  };
+  within(f.keys.layers, layers, 1, 1000);
+  within(f.keys.hidden, hidden, 1, 65536);
+  within(f.keys.heads, heads, 1, 4096);
+  within(f.keys.intermediate, intermediate, 1, 1 << 20);
+  within("vocab_size", vocabulary, 1, 1 << 24);
+  within(f.keys.positions, positions, 1, 1 << 20);
+  if (!f.embeddings.type.empty()) within("type_vocab_size", types, 1, 1024);
+  within("embedding_size", embedding_size(), 1, 65536);
+  within("num_hidden_groups", groups, 1, layers);
+  within("inner_group_num", inner_layers, 1, 100);
+  if (f.embeddings.projection.empty() && embedding_size() != hidden)
+    throw Error(fmt::format("{}: embedding_size {} is not hidden_size {}", name, embedding, hidden));
   if (hidden % heads != 0)
-    throw Error(
-        fmt::format("{}: hidden_size {} is not a multiple of num_attention_heads {}", name, hidden, heads));
+    throw Error(fmt::format("{}: {} {} is not a multiple of {} {}", name, f.keys.hidden, hidden, f.keys.heads,
+                            heads));
+  if (f.positions_after_pad && (pad_id < 0 || size_t(pad_id) + 1 >= positions))
+    throw Error(fmt::format("{}: pad_token_id {} leaves no positions of {}", name, pad_id, positions));
   if (!(layer_norm_eps > 0 && layer_norm_eps < 1))
-    throw Error(fmt::format("{}: layer_norm_eps is {}; it must be between 0 and 1", name, layer_norm_eps));
+    throw Error(fmt::format("{}: {} is {}; it must be between 0 and 1", name, f.keys.eps, layer_norm_eps));
+  for (double p : {dropout, attention_dropout})
+    if (!(p >= 0 && p < 1)) throw Error(fmt::format("{}: dropout is {}; it must be from 0 to 1", name, p));
+  if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
 }
 
+size_t Config::max_tokens() const {
+  return positions - (family_of(model_type, "config").positions_after_pad ? size_t(pad_id) + 1 : 0);
+}
+
+bool Config::causal() const { return family_of(model_type, "config").causal; }
+
 size_t Config::parameters(bool pooler) const {
-  Weights weights;
-  weights.config = *this;
-  weights.has_pooler = pooler;
+  Weights weights(*this, "config");
+  weights.has_pooler &= pooler;
+  weights.declare();
   size_t count = 0;
-  for_each_tensor(weights, [&](const TensorSpec& tensor) { count += tensor.rows * tensor.cols; });
+  for (const TensorSpec& tensor : weights.tensors) count += tensor.elements();
   return count;
 }
 

@@ -58,7 +58,7 @@ Encoder Encoder::load(const std::filesystem::path& directory, int threads) {
     throw Error(fmt::format("{}: sentence_bert_config.json asks to lowercase texts for a cased tokenizer",
                             directory.string()),
                 "lowercase the texts yourself and set do_lower_case to false there");
-  const size_t length = bertie::max_length(modules, model.config().positions, tokenizer.model_max_length());
+  const size_t length = bertie::max_length(modules, model.config().max_tokens(), tokenizer.model_max_length());
   auto shared = std::make_shared<Shared>(Shared{std::move(tokenizer), std::move(model), std::move(modules)});
   return Encoder(std::make_unique<State>(std::move(shared), threads, length));
 }
@@ -71,9 +71,9 @@ const Model& Encoder::model() const { return state_->shared->model; }
 int Encoder::threads() const { return state_->run.threads(); }
 
 void Encoder::set_max_length(size_t tokens) {
-  if (tokens < 3 || tokens > model().config().positions)
+  if (tokens < 3 || tokens > model().config().max_tokens())
     throw Error(fmt::format("max_length {} is out of range: this model takes 3 to {} tokens", tokens,
-                            model().config().positions));
+                            model().config().max_tokens()));
   state_->max_length = tokens;
 }
 
@@ -177,20 +177,18 @@ std::vector<float> Encoder::embed(std::string_view text, bool* truncated) {
 namespace {
 
 Attention attend(Run& run, const Tokenizer& tokenizer, const Config& config, Encoding encoding) {
-  if (encoding.size() > config.positions)
+  if (encoding.size() > config.max_tokens())
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
-                            config.positions),
+                            config.max_tokens()),
                 "give a shorter text");
   Attention a;
-  a.layers = config.layers, a.heads = config.heads;
+  a.layers = config.depth(), a.heads = config.heads;
   const size_t n = encoding.size();
   const int32_t offsets[2] = {0, int32_t(n)};
-  const Output& output = run.forward({.ids = encoding.ids,
-                                      .types = config.types > 1 ? encoding.types : std::span<const int32_t>(),
-                                      .offsets = offsets},
+  const Output& output = run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets},
                                      {.all_attention = true});
-  a.weights.reserve(config.layers * config.heads * n * n);
-  for (size_t l = 0; l < config.layers; ++l) {
+  a.weights.reserve(a.layers * a.heads * n * n);
+  for (size_t l = 0; l < a.layers; ++l) {
     const Matrix<const float> first = output.attention(l, 0, 0);  // the layer's heads follow each other
     a.weights.insert(a.weights.end(), first.data(), first.data() + config.heads * n * n);
   }

@@ -89,7 +89,7 @@ TEST(LoadErrors, NameTheKeyOfConfigJson) {
       {"vocab_size", 0},           {"vocab_size", 1u << 31},    {"max_position_embeddings", 0},
       {"type_vocab_size", 0},      {"type_vocab_size", 5000},   {"layer_norm_eps", 0},
       {"layer_norm_eps", -1e-12},  {"layer_norm_eps", "small"}, {"hidden_act", "mish"},
-      {"hidden_act", 3},           {"model_type", "gpt2"},      {"model_type", 1},
+      {"hidden_act", 3},           {"model_type", "gpt9"},      {"model_type", 1},
       {"is_decoder", true},        {"is_decoder", "yes"},       {"position_embedding_type", "relative_key"},
   };
   for (const auto& [key, value] : wrong) {

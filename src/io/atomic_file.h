@@ -1,0 +1,45 @@
+#pragma once
+// A file that gets its name when it is complete: written whole, or not at all.
+//
+// Until commit() the content is in a temporary file beside the final one. commit() brings it to the disk,
+// gives it its name in one step, and brings the folder to the disk. Whatever happens before that (an
+// exception, a full disk, a killed process, power that fails), a file that had the name before is still
+// there, whole. An object that ends without commit() removes its temporary; a process that is killed leaves
+// it behind (NAME.XXXXXX).
+//
+// Everything throws Error that names the file and the system's reason. One thread at a time.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace bertie::io {
+
+class AtomicFile {
+ public:
+  // A link is followed, and what it points to is replaced. A folder or a device is an Error.
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);  // after what is there
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void write_at(uint64_t offset, std::string_view bytes);  // over what is there
+  void commit();
+
+  const std::string& temporary() const { return temporary_; }  // empty after commit()
+
+ private:
+  [[noreturn]] void fail(int error) const;
+  std::filesystem::path path_;
+  std::string temporary_;
+  int file_ = -1;
+};
+
+// Brings the names in a folder to the disk, after files in it were made or renamed.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace bertie::io

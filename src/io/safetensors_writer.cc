@@ -1,0 +1,96 @@
+#include "io/safetensors_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "bertie/error.h"
+#include "core/checked.h"
+#include "io/atomic_file.h"
+#include "io/convert.h"
+#include "io/json.h"
+
+namespace bertie::io {
+namespace {
+
+struct Placed {
+  const TensorSource* source;
+  DType dtype;
+  uint64_t elements;
+};
+
+[[noreturn]] void fail(const std::filesystem::path& file, const TensorSource& tensor,
+                       const std::string& problem) {
+  throw Error(fmt::format("cannot write {}: tensor {}: {}", file.string(), quote(tensor.name), problem));
+}
+
+// In the order of the file.
+std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
+                          std::span<const TensorSource> tensors) {
+  std::vector<Placed> placed;
+  placed.reserve(tensors.size());
+  for (const TensorSource& tensor : tensors) {
+    const DType type = tensor.dtype.value_or(dtype);
+    if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16)
+      fail(file, tensor, fmt::format("{} is not a type to write; F32, F16 and BF16 are", name_of(type)));
+    if (tensor.name == "__metadata__") fail(file, tensor, "the format keeps this name for itself");
+    Checked elements = 1;
+    for (size_t n : tensor.shape) elements = elements * n;
+    placed.push_back({&tensor, type, elements.value()});
+  }
+  // safetensors orders types by width; among those of one width BF16 comes after F16.
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.dtype != b.dtype ? a.dtype > b.dtype : a.source->name < b.source->name;
+  });
+  auto same = std::adjacent_find(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.source->name == b.source->name;
+  });
+  if (same != placed.end()) fail(file, *same->source, "it is there twice");
+  return placed;
+}
+
+// The 8 bytes of length and the JSON.
+std::string header_of(const std::vector<Placed>& placed) {
+  std::string json = R"({"__metadata__":{"format":"pt"})";
+  Checked at = 0;
+  for (const Placed& p : placed) {
+    const Checked end = at + Checked(p.elements) * size_of(p.dtype);
+    json += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                        nlohmann::json(p.source->name).dump(), name_of(p.dtype),
+                        fmt::join(p.source->shape, ","), at.value(), end.value());
+    at = end;
+  }
+  json += '}';
+  json.append((8 - json.size() % 8) % 8, ' ');
+  const uint64_t length = json.size();
+  std::string header(8, '\0');
+  std::memcpy(header.data(), &length, 8);
+  return header + json;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& file, DType dtype,
+                       std::span<const TensorSource> tensors) {
+  const std::vector<Placed> placed = place(file, dtype, tensors);
+  AtomicFile out(file);
+  out.write(header_of(placed));
+  std::vector<float> numbers(kWriteElements);
+  std::vector<std::byte> halves(kWriteElements * 2);
+  for (const Placed& p : placed)
+    for (uint64_t first = 0; first < p.elements; first += kWriteElements) {
+      const std::span<float> piece =
+          std::span(numbers).first(size_t(std::min<uint64_t>(kWriteElements, p.elements - first)));
+      p.source->read(size_t(first), piece);
+      if (p.dtype == DType::kF32) {
+        out.write(std::as_bytes(piece));
+        continue;
+      }
+      (p.dtype == DType::kF16 ? float_to_f16 : float_to_bf16)(piece, halves.data());
+      out.write(std::span(halves).first(2 * piece.size()));
+    }
+  out.commit();
+}
+
+}  // namespace bertie::io

@@ -1,0 +1,230 @@
+#include "model/tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "bertie/error.h"
+#include "core/nearest.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "io/json.h"
+
+namespace bertie {
+
+void TensorTable::mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols) {
+  tensors.push_back({name, {rows, cols}, false, &to});
+}
+
+void TensorTable::matrix(const std::string& name, float*& to, size_t rows, size_t cols) {
+  tensors.push_back({name, {rows, cols}, false, &to});
+}
+
+void TensorTable::vector(const std::string& name, float*& to, size_t size) {
+  tensors.push_back({name, {size}, false, &to});
+}
+
+void TensorTable::linear(const std::string& name, kernels::Linear& to, size_t rows, size_t cols,
+                         bool transposed, bool bias, Part part) {
+  to.inputs = cols, to.outputs = part.outputs ? part.outputs : rows;
+  const std::vector<size_t> shape = transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+  tensors.push_back({name + ".weight", shape, transposed, TensorSpec::Rows{&to, part.first_row}});
+  if (bias) tensors.push_back({name + ".bias", {rows}, false, TensorSpec::Bias{&to, part.first_row}});
+}
+
+void TensorTable::norm(const std::string& name, kernels::LayerNorm& to, size_t size, double eps) {
+  to.eps = float(eps);
+  vector(name + ".weight", to.gamma, size);
+  vector(name + ".bias", to.beta, size);
+}
+
+Block allocate(const std::vector<TensorSpec>& tensors) {
+  size_t used = 0;
+  std::byte* base = nullptr;
+  const auto place = [&](float*& pointer, size_t floats) {
+    if (base) pointer = reinterpret_cast<float*>(base + used);
+    used += Arena::bytes_for<float>(floats);
+  };
+  const auto walk = [&] {
+    used = 0;
+    for (const TensorSpec& t : tensors)
+      if (auto* plain = std::get_if<float**>(&t.to)) {
+        place(**plain, t.elements());
+      } else if (auto* rows = std::get_if<TensorSpec::Rows>(&t.to); rows && rows->first_row == 0) {
+        kernels::Linear& l = *rows->linear;
+        place(l.packed, kernels::packed_floats(l.outputs, l.inputs));
+        place(l.bias, kernels::panels_for(l.outputs) * kernels::kPanel);
+      }
+  };
+  walk();
+  Block memory(used);
+  base = memory.data();
+  walk();
+  return memory;
+}
+
+namespace {
+
+// Rows first.. of a tensor as the model sees it, `read` in the file's order.
+void read_rows(const TensorSpec& t, size_t first, size_t rows, const ReadTensor& read,
+               std::vector<float>& scratch, std::vector<float>& out) {
+  out.resize(rows * t.cols());
+  if (!t.transposed) return read(t, first * t.cols(), out);
+  scratch.resize(rows);  // a piece of each of the file's rows
+  for (size_t k = 0; k < t.cols(); ++k) {
+    read(t, k * t.rows() + first, scratch);
+    for (size_t r = 0; r < rows; ++r) out[r * t.cols() + k] = scratch[r];
+  }
+}
+
+}  // namespace
+
+void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read) {
+  struct Piece {
+    const TensorSpec* tensor;
+    size_t first_row, rows;
+  };
+  std::vector<Piece> pieces;
+  for (const TensorSpec& t : tensors) {
+    if (std::holds_alternative<io::TensorInfo*>(t.to)) continue;
+    const size_t step = std::holds_alternative<TensorSpec::Rows>(t.to) ? kernels::kPanel : t.rows();
+    for (size_t r = 0; r < t.rows(); r += step) pieces.push_back({&t, r, std::min(step, t.rows() - r)});
+  }
+  Team team(std::min(available_threads(), 8));
+  std::vector<std::vector<float>> scratch(size_t(team.threads())), rows_of(scratch.size());
+  std::mutex mutex;
+  std::exception_ptr error;
+  team.parallel_for(pieces.size(), [&](size_t i, size_t worker) {
+    const auto [tensor, first, count] = pieces[i];
+    const TensorSpec& t = *tensor;
+    try {
+      if (auto* plain = std::get_if<float**>(&t.to)) {
+        read(t, first * t.cols(), std::span(**plain + first * t.cols(), count * t.cols()));
+      } else if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to)) {
+        read(t, 0, std::span(bias->linear->bias + bias->first_row, t.cols()));
+      } else {
+        const auto& rows = std::get<TensorSpec::Rows>(t.to);
+        std::vector<float>& matrix = rows_of[worker];
+        read_rows(t, first, count, read, scratch[worker], matrix);
+        kernels::pack_rows({matrix.data(), count, t.cols()}, rows.first_row + first, *rows.linear);
+      }
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      error = std::current_exception();
+    }
+  });
+  if (error) std::rethrow_exception(error);
+}
+
+void read_back(const TensorSpec& t, size_t first, std::span<float> out) {
+  if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) return io::to_float(**table, first, out);
+  if (auto* plain = std::get_if<float**>(&t.to))
+    return (void)std::copy_n(**plain + first, out.size(), out.data());
+  if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to))
+    return (void)std::copy_n(bias->linear->bias + bias->first_row + first, out.size(), out.data());
+  const auto& rows = std::get<TensorSpec::Rows>(t.to);
+  const kernels::Linear& l = *rows.linear;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t row = (first + i) / t.shape[1], col = (first + i) % t.shape[1];
+    const size_t n = rows.first_row + (t.transposed ? col : row), k = t.transposed ? row : col;
+    out[i] = l.packed[(n / kernels::kPanel * l.inputs + k) * kernels::kPanel + n % kernels::kPanel];
+  }
+}
+
+namespace {
+
+bool is_float(io::DType type) {
+  return type == io::DType::kF32 || type == io::DType::kF16 || type == io::DType::kBF16;
+}
+
+// Numbers that older checkpoints stored although the model makes them itself.
+bool is_buffer(std::string_view name) {
+  for (std::string_view end :
+       {"embeddings.position_ids", "embeddings.token_type_ids", ".attn.bias", ".attn.masked_bias"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const io::SafeTensors& files, std::string where, std::string_view prefix,
+                       std::string_view anchor)
+    : files_(files), where_(std::move(where)), prefix_(prefix), file_prefix_(prefix) {
+  for (const io::TensorInfo& t : files.tensors())
+    if (t.name.ends_with(anchor)) {
+      file_prefix_ = t.name.substr(0, t.name.size() - anchor.size());
+      break;
+    }
+  outer_ = file_prefix_.ends_with(prefix_) ? file_prefix_.substr(0, file_prefix_.size() - prefix_.size())
+                                           : file_prefix_;
+}
+
+std::string Checkpoint::in_file(const std::string& name) const {
+  return name.starts_with(prefix_) ? file_prefix_ + name.substr(prefix_.size()) : outer_ + name;
+}
+
+const io::TensorInfo* Checkpoint::find(const std::string& name) const {
+  const std::string full = in_file(name);
+  if (const auto* found = files_.find(full)) return found;
+  // TensorFlow's names for LayerNorm, which early PyTorch checkpoints kept.
+  for (const auto& [today, old] : {std::pair("LayerNorm.weight", "gamma"), {"LayerNorm.bias", "beta"}})
+    if (full.ends_with(today)) {
+      const size_t stem =
+          full.size() - std::string_view(today).size() + std::string_view("LayerNorm.").size();
+      return files_.find(full.substr(0, stem) + old);
+    }
+  return nullptr;
+}
+
+const io::TensorInfo& Checkpoint::get(const TensorSpec& spec) {
+  const io::TensorInfo* found = find(spec.name);
+  if (!found) {
+    std::vector<std::string_view> names;
+    for (const io::TensorInfo& t : files_.tensors())
+      if (!used_.contains(t.name)) names.push_back(t.name);
+    const std::string wanted = in_file(spec.name);
+    const std::string_view meant = nearest(wanted, names);
+    throw Error(fmt::format("{}: tensor {} is missing", where_, wanted),
+                meant.empty() ? "config.json and the weights may belong to different models, or the file is "
+                                "incomplete"
+                              : fmt::format("the file has {}, which may be meant", io::quote(meant)));
+  }
+  const bool flat = spec.shape.size() == 1 && found->shape == std::vector<size_t>{1, spec.shape[0]};
+  if (found->shape != spec.shape && !flat)
+    throw Error(fmt::format("{}: tensor {} has shape [{}] but config.json asks for [{}]", where_, found->name,
+                            fmt::join(found->shape, ", "), fmt::join(spec.shape, ", ")),
+                "config.json and the weights belong to different models");
+  if (!is_float(found->dtype))
+    throw Error(fmt::format("{}: tensor {} is {}; weights must be F32, F16 or BF16", where_, found->name,
+                            io::name_of(found->dtype)));
+  used_.insert(found->name);
+  return *found;
+}
+
+void Checkpoint::know(const std::string& name) {
+  if (const io::TensorInfo* found = find(name)) used_.insert(found->name);
+}
+
+void Checkpoint::expect_no_others(const std::vector<TensorSpec>& tensors) const {
+  for (const io::TensorInfo& t : files_.tensors()) {
+    if (used_.contains(t.name) || is_buffer(t.name)) continue;
+    std::vector<std::string_view> known;
+    for (const TensorSpec& spec : tensors) known.push_back(spec.name);
+    const std::string_view meant = nearest(t.name, known);
+    throw Error(
+        fmt::format("{}: tensor {} belongs to nothing that the model has", where_, io::quote(t.name)),
+        fmt::format("{}`bertie convert` with --drop-unknown leaves out what a model has no use for",
+                    meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant))));
+  }
+}
+
+void random_elements(uint64_t seed, const std::string& name, size_t first, std::span<float> out) {
+  // A stream for every tensor and place in it, named by FNV-1a: the same everywhere.
+  uint64_t stream = 0xCBF29CE484222325;
+  for (char c : name + "@" + std::to_string(first)) stream = (stream ^ uint8_t(c)) * 0x100000001B3;
+  Random random(seed, stream);
+  for (float& x : out) x = (random.uniform() - 0.5f) * 0.0692820323f;
+}
+
+}  // namespace bertie

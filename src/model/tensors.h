@@ -1,0 +1,95 @@
+#pragma once
+// The table of a model's tensors, and what walks it: finding room, loading, random numbers, saving, counting.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/arena.h"
+#include "io/safetensors.h"
+#include "kernels/gemm.h"
+
+namespace bertie {
+
+// One tensor of a checkpoint: its name, its shape there, and where it goes. `to` points to members of the
+// weights that the table was made for.
+struct TensorSpec {
+  struct Rows {  // rows first_row.. of a packed matrix, of which this tensor may be a part
+    kernels::Linear* linear;
+    size_t first_row;
+  };
+  struct Bias {  // likewise of its bias
+    kernels::Linear* linear;
+    size_t first_row;
+  };
+  std::string name;                                       // as transformers saves it
+  std::vector<size_t> shape;                              // of the file
+  bool transposed = false;                                // the file has (inputs, outputs)
+  std::variant<io::TensorInfo*, float**, Rows, Bias> to;  // mapped table, plain numbers, part of a Linear
+
+  size_t elements() const { return shape.size() == 1 ? shape[0] : shape[0] * shape[1]; }
+  size_t rows() const { return shape.size() == 1 ? 1 : shape[transposed]; }  // as the model sees it
+  size_t cols() const { return shape.size() == 1 ? shape[0] : shape[!transposed]; }
+};
+
+// Collects specs under names. Rows and biases of a Linear say how large it is.
+class TensorTable {
+ public:
+  std::vector<TensorSpec> tensors;
+
+  void mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols);
+  void matrix(const std::string& name, float*& to, size_t rows, size_t cols);
+  void vector(const std::string& name, float*& to, size_t size);
+  // `name`.weight and `name`.bias: rows first_row.. of `to`, which has `outputs` in all.
+  struct Part {
+    size_t first_row, outputs;
+  };
+  void linear(const std::string& name, kernels::Linear& to, size_t rows, size_t cols, bool transposed = false,
+              bool bias = true, Part part = {0, 0});
+  void norm(const std::string& name, kernels::LayerNorm& to, size_t size, double eps);
+};
+
+// Room for everything but mapped tables in one block, zeroed; sets the pointers.
+Block allocate(const std::vector<TensorSpec>& tensors);
+
+// Fills what allocate made room for: `read(tensor, first, out)` gives elements in the file's order, and is
+// called from several threads.
+using ReadTensor = std::function<void(const TensorSpec&, size_t first, std::span<float> out)>;
+void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read);
+
+// The way back: elements first.. of a tensor in the file's order.
+void read_back(const TensorSpec& tensor, size_t first, std::span<float> out);
+
+// Finds a model's tensors in checkpoint files, also under older names. Keeps account of what was found, so
+// that what nobody asked for can be named.
+class Checkpoint {
+ public:
+  // `anchor` is a tensor that the model has under any prefix, `prefix` the one that transformers gives to
+  // all but the heads' tensors.
+  Checkpoint(const io::SafeTensors& files, std::string where, std::string_view prefix,
+             std::string_view anchor);
+
+  // Null where there is none. Names are those of TensorSpec.
+  const io::TensorInfo* find(const std::string& name) const;
+  // Throws Error naming the tensor and the file if it is not there, or of another shape or type.
+  const io::TensorInfo& get(const TensorSpec& spec);
+  // Says that a tensor is known, though nobody reads it: a copy of a tied one.
+  void know(const std::string& name);
+  // Throws Error for the first tensor that nobody got and nobody knows.
+  void expect_no_others(const std::vector<TensorSpec>& tensors) const;
+
+ private:
+  std::string in_file(const std::string& name) const;
+  const io::SafeTensors& files_;
+  std::string where_, prefix_, file_prefix_, outer_;
+  std::set<std::string, std::less<>> used_;
+};
+
+// A stream of uniform numbers with standard deviation 0.02 for a tensor's elements from `first` on, the same
+// everywhere.
+void random_elements(uint64_t seed, const std::string& name, size_t first, std::span<float> out);
+
+}  // namespace bertie

@@ -1,0 +1,144 @@
+#include "model/weights.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "bertie/error.h"
+#include "core/parallel.h"
+#include "io/json.h"
+
+namespace bertie {
+
+kernels::Activation activation_named(const std::string& name, const std::string& file) {
+  using kernels::Activation;
+  constexpr std::pair<std::string_view, Activation> kNames[] = {
+      {"gelu", Activation::gelu},           {"gelu_python", Activation::gelu},
+      {"gelu_new", Activation::gelu_tanh},  {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"gelu_fast", Activation::gelu_tanh}, {"relu", Activation::relu},
+      {"silu", Activation::silu},           {"swish", Activation::silu},
+      {"tanh", Activation::tanh},
+  };
+  for (const auto& [known, activation] : kNames)
+    if (known == name) return activation;
+  throw Error(fmt::format("{}: hidden_act is {}, which is not known", file, io::quote(name)),
+              "known are gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish and tanh");
+}
+
+Weights::Weights(const Config& c, const std::string& file)
+    : config(c), family(&family_of(c.model_type, file)), activation(activation_named(c.activation, file)) {
+  has_pooler = !family->pooler.empty();
+  layers.resize(family->layer_of_group.empty() ? c.layers : c.groups * c.inner_layers);
+  const auto own = [&](std::string_view name) {
+    return name.empty() ? activation : activation_named(std::string(name), file);
+  };
+  language_model.activation = own(family->language_model.activation);
+  classifier_activation = own(family->classifier.activation);
+}
+
+const LayerWeights& Weights::layer(size_t l) const {
+  if (family->layer_of_group.empty()) return layers[l];
+  // As transformers rounds: the group of layer i is ⌊i / (layers / groups)⌋, in floating point.
+  const size_t i = l / config.inner_layers;
+  const auto group = size_t(double(i) / (double(config.layers) / double(config.groups)));
+  return layers[group * config.inner_layers + l % config.inner_layers];
+}
+
+const kernels::Linear& Weights::decoder() const {
+  std::call_once(decoder_once_, [&] {
+    const io::TensorInfo& table = config.tied ? word : language_model.decoder;
+    const size_t rows = table.shape[0], cols = table.shape[1];
+    const size_t packed = Arena::bytes_for<float>(kernels::packed_floats(rows, cols));
+    decoder_memory_ = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
+    decoder_ = {.packed = decoder_memory_.as<float>(),
+                .bias = reinterpret_cast<float*>(decoder_memory_.data() + packed),
+                .inputs = cols,
+                .outputs = rows};
+    if (language_model.bias) std::copy_n(language_model.bias, rows, decoder_.bias);
+    Team team(std::min(available_threads(), 8));
+    std::vector<std::vector<float>> scratch(size_t(team.threads()));
+    team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
+      const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
+      scratch[worker].resize(count * cols);
+      io::to_float(table, first * cols, scratch[worker]);
+      kernels::pack_rows({scratch[worker].data(), count, cols}, first, decoder_);
+    });
+  });
+  return decoder_;
+}
+
+void Weights::declare() {
+  Weights& w = *this;
+  const Config& c = w.config;
+  const Family& f = *w.family;
+  const size_t hidden = c.hidden, embedding = c.embedding_size(), labels = c.labels.size();
+  TensorTable t;
+  const auto base = [&](std::string_view name) { return std::string(f.prefix) + std::string(name); };
+  const auto text = [](std::string_view name) { return std::string(name); };
+
+  t.mapped(base(f.embeddings.word) + ".weight", w.word, c.vocabulary, embedding);
+  t.matrix(base(f.embeddings.position) + ".weight", w.position, c.positions, embedding);
+  if (!f.embeddings.type.empty()) t.matrix(base(f.embeddings.type) + ".weight", w.type, c.types, embedding);
+  if (!f.norm_first) t.norm(base(f.embeddings.norm), w.embedding_norm, embedding, c.layer_norm_eps);
+  if (!f.embeddings.projection.empty())
+    t.linear(base(f.embeddings.projection), w.projection, hidden, embedding);
+
+  for (size_t i = 0; i < w.layers.size(); ++i) {
+    LayerWeights& l = w.layers[i];
+    const auto layer_name = [&](size_t number) {
+      const std::string layer = base(f.layer);
+      return f.layer_of_group.empty() ? fmt::format("{}{}.", layer, number)
+                                      : fmt::format("{}{}.{}{}.", layer, number / c.inner_layers,
+                                                    f.layer_of_group, number % c.inner_layers);
+    };
+    const std::string layer = layer_name(i);
+    const auto linear = [&](std::string_view name, kernels::Linear& to, size_t rows, size_t cols,
+                            TensorTable::Part part = {0, 0}) {
+      t.linear(layer + text(name), to, rows, cols, f.weights_transposed, true, part);
+    };
+    const auto norm = [&](const std::string& name, kernels::LayerNorm& to) {
+      t.norm(name, to, hidden, c.layer_norm_eps);
+    };
+    if (f.norm_first && i == 0) norm(layer + text(f.first_norm), w.embedding_norm);
+    if (!f.layers.qkv.empty()) {
+      linear(f.layers.qkv, l.qkv, 3 * hidden, hidden);
+    } else {
+      linear(f.layers.query, l.qkv, hidden, hidden, {0, 3 * hidden});
+      linear(f.layers.key, l.qkv, hidden, hidden, {hidden, 3 * hidden});
+      linear(f.layers.value, l.qkv, hidden, hidden, {2 * hidden, 3 * hidden});
+    }
+    linear(f.layers.attention_out, l.attention_out, hidden, hidden);
+    norm(layer + text(f.layers.attention_norm), l.attention_norm);
+    linear(f.layers.up, l.up, c.intermediate, hidden);
+    linear(f.layers.down, l.down, hidden, c.intermediate);
+    if (!f.norm_first)
+      norm(layer + text(f.layers.output_norm), l.output_norm);
+    else if (i + 1 < w.layers.size())
+      norm(layer_name(i + 1) + text(f.first_norm), l.output_norm);
+    else
+      norm(base(f.last_norm), l.output_norm);
+  }
+  if (w.has_pooler) t.linear(base(f.pooler), w.pooler, hidden, hidden);
+
+  if (w.has(Head::kMaskedLm) || w.has(Head::kCausalLm)) {
+    const Family::LanguageModel& names = f.language_model;
+    LanguageModelWeights& lm = w.language_model;
+    if (!names.dense.empty()) {
+      t.linear(text(names.dense), lm.dense, embedding, hidden);
+      t.norm(text(names.norm), lm.norm, embedding, c.layer_norm_eps);
+      // What is not tied is not shared either: transformers then adds the decoder's own bias.
+      t.vector(c.tied ? text(names.bias) : text(names.decoder) + ".bias", lm.bias, c.vocabulary);
+    }
+    if (!c.tied) t.mapped(text(names.decoder) + ".weight", lm.decoder, c.vocabulary, embedding);
+  }
+  if (w.has(Head::kNextSentence)) t.linear(text(f.next_sentence), w.next_sentence, 2, hidden);
+  if (w.has(Head::kClassify)) {
+    if (!f.classifier.dense.empty()) t.linear(text(f.classifier.dense), w.classifier_dense, hidden, hidden);
+    t.linear(text(f.classifier.out), w.classifier, labels, hidden, false, !f.causal);
+  }
+  if (w.has(Head::kTag)) t.linear(text(f.tagger), w.tagger, labels, hidden);
+  if (w.has(Head::kAnswer)) t.linear(text(f.answerer), w.answerer, 2, hidden);
+  tensors = std::move(t.tensors);
+}
+
+}  // namespace bertie
