@@ -231,6 +231,50 @@ const std::vector<Command>& commands() {
                 "these names may stand after --model.",
        .examples = {{"bertie models", "for reading"}, {"bertie models --json", "a JSON object a line"}},
        .run = models_command},
+      {.name = "convert",
+       .words = "FROM TO",
+       .most_words = 2,
+       .summary = "a checkpoint to a folder of safetensors, under today's names",
+       .about = "Reads a model folder, a .safetensors file (or .safetensors.index.json), or an .npz file, "
+                "and writes the "
+                "folder TO, whole or not at all: model.safetensors, config.json, the tokenizer, and the "
+                "modules of a "
+                "sentence-transformers model.\n\n"
+                "Tensors get the names that transformers gives them today. Known are the names of Google's "
+                "BERT and "
+                "ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The optimiser's "
+                "state, "
+                "buffers and copies of tied tensors are left out. A tensor that the model has no use for is "
+                "an error, "
+                "unless --drop or --drop-unknown leaves it out.\n\n"
+                "Pickles (.bin, .pt), TensorFlow, Keras, Flax and ONNX files are not read; the error says "
+                "which lines of "
+                "Python make a file that is.",
+       .options = {{.name = "dtype",
+                    .argument = "TYPE",
+                    .help = "numbers of the new file",
+                    .standard = "as they are",
+                    .to = &Settings::dtype,
+                    .choices = {{"fp32", "32 bits"}, {"fp16", "16 bits, IEEE"}, {"bf16", "16 bits, bfloat"}}},
+                   {.name = "config",
+                    .argument = "FILE",
+                    .help = "config.json to use",
+                    .standard = "the one beside FROM",
+                    .to = &Settings::config},
+                   {.name = "drop",
+                    .argument = "NAME",
+                    .help = "leave out this tensor; may be given again",
+                    .to = &Settings::drop},
+                   {.name = "drop-unknown",
+                    .help = "leave out tensors that the model has no use for",
+                    .to = &Settings::drop_unknown},
+                   {.name = "force", .help = "replace the model in TO", .to = &Settings::force}},
+       .examples = {{"bertie convert all-MiniLM-L6-v2 minilm-fp16 --dtype fp16", "half the size"},
+                    {"bertie convert bert_model.npz bert --config bert_config.json",
+                     "Google's names, from TensorFlow"},
+                    {"bertie convert old.safetensors new --drop-unknown --json",
+                     "what is left out, as JSON"}},
+       .run = convert_command},
       {.name = "bench",
        .words = "WHAT [PATH]",
        .most_words = 2,

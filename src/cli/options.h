@@ -38,6 +38,10 @@ struct Settings {
   std::optional<std::string> plot, from;
   bool forward = false;
 
+  std::optional<std::string> config, dtype;  // convert
+  std::vector<std::string> drop;
+  bool drop_unknown = false, force = false;
+
   bool man = false, markdown = false;  // help
 };
 
@@ -104,6 +108,7 @@ int demo_command(const Settings& settings);
 int pull_command(const Settings& settings);
 int models_command(const Settings& settings);
 int bench_command(const Settings& settings);
+int convert_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 
