@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bertie/error.h"
+#include "core/nearest.h"
 
 namespace bertie::cli {
 
@@ -104,6 +105,8 @@ int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
+int pull_command(const Settings& settings);
+int models_command(const Settings& settings);
 int bench_command(const Settings& settings);
 int convert_command(const Settings& settings);
 int help_command(const Settings& settings);

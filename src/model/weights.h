@@ -77,6 +77,9 @@ struct Weights {
   mutable Block decoder_memory_;
 };
 
+// What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
+float score_scale(const Config& config, size_t layer);
+
 // What Model::load would say of a folder that is wrong, without reading the numbers.
 void check_checkpoint(const std::filesystem::path& directory);
 
