@@ -8,7 +8,7 @@ mkdir -p build-fuzz
 for source in fuzz/*_fuzz.cc; do
   name=$(basename "$source" .cc)
   echo "$name: building"
-  clang++-14 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Isrc \
+  clang++-14 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Isrc -DBERTIE_VERSION='"fuzz"' \
     -o "build-fuzz/$name" "$source" src/text/*.cc src/io/*.cc src/core/*.cc -lfmt -lz -lpthread
   mkdir -p "build-fuzz/$name-corpus"
   echo "$name: $seconds s"

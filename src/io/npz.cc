@@ -232,9 +232,8 @@ const NpzTensor* Npz::find(std::string_view name) const {
 std::vector<float> Npz::read(const NpzTensor& t) const {
   if (t.dtype != DType::kF32 && t.dtype != DType::kF16 && t.dtype != DType::kF64)
     fail(name_, t.name, fmt::format("it is {}; weights are float16, float32 or float64", name_of(t.dtype)));
-  std::vector<std::byte> unpacked(t.bytes);
-  unzip(entry_of(t), unpacked, name_);
-  const std::byte* in = unpacked.data() + t.header;
+  std::vector<std::byte> room;
+  const std::byte* in = unzip(entry_of(t), room, name_).data() + t.header;
   std::vector<float> out(t.elements);
   if (t.dtype == DType::kF16) {
     f16_to_float(in, out);

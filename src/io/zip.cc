@@ -174,11 +174,23 @@ std::vector<ZipEntry> zip_entries(std::span<const std::byte> bytes, const std::s
   return entries;
 }
 
+namespace {
+
+[[noreturn]] void damaged(const ZipEntry& entry, const std::string& archive, const std::string& problem) {
+  throw Error(fmt::format("{}: tensor {}: {}", archive, quote(entry.name), problem),
+              "make or download it again");
+}
+
+void check_sum(const ZipEntry& entry, std::span<const std::byte> content, const std::string& archive) {
+  const auto crc =
+      crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(content.data()), content.size());
+  if (crc != entry.crc) damaged(entry, archive, "its checksum is wrong: the file is damaged");
+}
+
+}  // namespace
+
 void unzip(const ZipEntry& entry, std::span<std::byte> out, const std::string& archive) {
-  const auto fail = [&](const std::string& problem) {
-    throw Error(fmt::format("{}: tensor {}: {}", archive, quote(entry.name), problem),
-                "make or download it again");
-  };
+  const auto fail = [&](const std::string& problem) { damaged(entry, archive, problem); };
   const bool whole = out.size() == entry.bytes;
   if (out.size() > entry.bytes)
     fail(fmt::format("it has {} bytes, fewer than the {} it needs", entry.bytes, out.size()));
@@ -212,9 +224,18 @@ void unzip(const ZipEntry& entry, std::span<std::byte> out, const std::string& a
     if (!rest.empty()) fail("less comes out of it than its size says");
     if (whole && !in.empty()) fail("there is more after the end of its data");
   }
-  if (!whole) return;
-  const auto crc = crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(out.data()), out.size());
-  if (crc != entry.crc) fail("its checksum is wrong: the file is damaged");
+  if (whole) check_sum(entry, out, archive);
+}
+
+std::span<const std::byte> unzip(const ZipEntry& entry, std::vector<std::byte>& room,
+                                 const std::string& archive) {
+  if (entry.deflated) {
+    room.resize(size_t(entry.bytes));
+    unzip(entry, std::span(room), archive);
+    return room;
+  }
+  check_sum(entry, entry.packed, archive);
+  return entry.packed;
 }
 
 }  // namespace bertie::io

@@ -21,4 +21,8 @@ std::vector<ZipEntry> zip_entries(std::span<const std::byte> archive, const std:
 // The first out.size() bytes of the content. Where that is all of it, its end and checksum are checked too.
 void unzip(const ZipEntry& entry, std::span<std::byte> out, const std::string& archive);
 
+// All of it, checked: in place where it is stored, else in `room`.
+std::span<const std::byte> unzip(const ZipEntry& entry, std::vector<std::byte>& room,
+                                 const std::string& archive);
+
 }  // namespace bertie::io
