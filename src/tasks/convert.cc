@@ -114,16 +114,9 @@ class Converter {
     const fs::path model = below.empty() ? folder.path() : folder.path() / below;
     fs::create_directories(model);
     write_config(model);
-    plan(Config::load(model), (model / "config.json").string());
+    in_users_words(model, [&] { plan(Config::load(model), (model / "config.json").string()); });
     write_tensors(model / "model.safetensors");
-    try {
-      check_checkpoint(model);
-    } catch (const Error& e) {  // in the user's words: the temporary folder is none of theirs
-      std::string what = e.what();
-      for (size_t at; (at = what.find(model.string())) != what.npos;)
-        what.replace(at, model.string().size(), c_.from.string());
-      throw Error(what, e.hint());
-    }
+    in_users_words(model, [&] { check_checkpoint(model); });
     copy_others(folder.path(), model);
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path()))
       if (entry.is_regular_file())
@@ -134,6 +127,21 @@ class Converter {
   }
 
  private:
+  // What is wrong with the new folder is wrong with the files that it was made from: those are named.
+  void in_users_words(const fs::path& model, const std::function<void()>& look) const {
+    try {
+      look();
+    } catch (const Error& error) {
+      std::string what = error.what();
+      for (const auto& [ours, theirs] : {std::pair(model / "config.json", config_at_),
+                                         {model / "model.safetensors", c_.from},
+                                         {model, c_.from}})
+        if (const size_t at = what.find(ours.string()); at != what.npos)
+          what = what.substr(0, at) + theirs.string() + what.substr(at + ours.string().size());
+      throw Error(what, error.hint());
+    }
+  }
+
   // Replacing the folder that is read would throw away what is not copied.
   void refuse_own_folder() const {
     std::error_code error;
@@ -155,6 +163,7 @@ class Converter {
     if (file.empty())
       throw Error(fmt::format("no config.json in {}", beside_.string()),
                   "--config FILE, with the model's shape as transformers or Google's BERT writes it");
+    config_at_ = file;
     const io::MappedFile mapped(file);
     std::string text(mapped.text());
     const nlohmann::json checked = io::parse_json(text, file.string());
@@ -395,7 +404,8 @@ class Converter {
   const Conversion& c_;
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it
-  fs::path beside_;      // the folder with config.json and the tokenizer
+  fs::path config_at_;
+  fs::path beside_;  // the folder with config.json and the tokenizer
   std::vector<InputTensor> inputs_;
   std::map<std::string, std::vector<size_t>, std::less<>> known_;
   std::map<std::string, Job> jobs_;  // by new name

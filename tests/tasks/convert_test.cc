@@ -266,6 +266,9 @@ TEST(Convert, WithoutAConfigThereIsNoModel) {
   fs::copy_file(golden("convert/bert/model.npz"), from);
   expect_error("no config.json in", [&] { convert_model({.from = from, .to = to}); });
   EXPECT_NO_THROW(convert_model({.from = from, .to = to, .config = golden("convert/bert/config.json")}));
+  const fs::path wrong = folder.write("wrong.json", R"({"model_type":"bert","hidden_size":"many"})");
+  expect_error(wrong.string() + ": \"hidden_size\"",
+               [&] { convert_model({.from = from, .to = folder.path() / "other", .config = wrong}); });
   // Another model's: the shapes differ.
   expect_error("has shape", [&] {
     convert_model(
