@@ -8,5 +8,7 @@
 #include "bertie/error.h"
 #include "bertie/explain.h"
 #include "bertie/model.h"
+#include "bertie/pipeline.h"
+#include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
 #include "bertie/view.h"
