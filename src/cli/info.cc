@@ -35,6 +35,18 @@ std::string pooling_text(const Pooling& pooling) {
   return fmt::format("{}", fmt::join(parts, "+"));
 }
 
+// What may sit on top, and the command that uses it.
+struct NamedHead {
+  Head head;
+  std::string_view name, command;
+};
+constexpr NamedHead kHeads[] = {{Head::kMaskedLm, "masked language model", "fill-mask"},
+                                {Head::kNextSentence, "next sentence", "next-sentence"},
+                                {Head::kClassify, "sequence classification", "classify"},
+                                {Head::kTag, "token classification", "tag"},
+                                {Head::kAnswer, "question answering", "answer"},
+                                {Head::kCausalLm, "language model", "generate"}};
+
 struct File {
   std::string name;
   size_t bytes;
@@ -76,9 +88,6 @@ int info_command(const Settings& settings) {
   const Modules modules = load_modules(directory, config.hidden);
   const size_t longest =
       max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
-  const std::string config_name = (folder / "config.json").string();
-  const nlohmann::json config_json = io::parse_json(io::MappedFile(config_name).text(), config_name);
-  const std::string family = io::get_string(config_json, "model_type", config_name, "bert");
   std::map<std::string_view, size_t> stored;  // numbers of each type
   for (const io::TensorInfo& tensor : model.weights().files.tensors())
     stored[io::name_of(tensor.dtype)] += tensor.elements();
@@ -88,9 +97,14 @@ int info_command(const Settings& settings) {
   const size_t token_memory =
       (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);
 
+  std::vector<std::string_view> heads, commands;
+  for (const auto& [head, name, command] : kHeads)
+    if (model.has(head)) heads.push_back(name), commands.push_back(command);
+  const bool labelled = model.has(Head::kClassify) || model.has(Head::kTag);
+
   if (settings.json) {
     nlohmann::ordered_json out = {
-        {"family", family},
+        {"family", config.model_type},
         {"layers", config.layers},
         {"hidden", config.hidden},
         {"heads", config.heads},
@@ -101,6 +115,8 @@ int info_command(const Settings& settings) {
         {"types", config.types},
         {"parameters", model.parameters()},
         {"has_pooler", model.has_pooler()},
+        {"heads_on_top", heads},
+        {"labels", labelled ? nlohmann::ordered_json(config.labels) : nlohmann::ordered_json(nullptr)},
         {"dimension", modules.output_size(config.hidden)},
         {"pooling", pooling_text(modules.pooling)},
         {"normalize", modules.pooling.normalize},
@@ -129,11 +145,15 @@ int info_command(const Settings& settings) {
   print("{}\n\n", style.bold(printable(directory.lexically_normal().filename().empty()
                                            ? directory.parent_path().filename().string()
                                            : directory.filename().string())));
-  row("family", printable(family));
+  row("family", config.model_type);
   row("shape", fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", config.layers,
                            config.hidden, config.heads, config.intermediate, printable(config.activation)));
   row("parameters", fmt::format("{}{}", with_commas(model.parameters()),
                                 model.has_pooler() ? ", pooler included" : ", no pooler"));
+  row("heads", heads.empty()
+                   ? "none: hidden states, attention and vectors"
+                   : fmt::format("{} (bertie {})", fmt::join(heads, ", "), fmt::join(commands, ", bertie ")));
+  if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
                              : "none: neither tokenizer.json nor vocab.txt is there");

@@ -58,7 +58,9 @@ Model Model::load(const std::filesystem::path& directory) {
   const Family& f = *w->family;
   Checkpoint checkpoint(w->files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
   const std::string base(f.prefix);
-  w->has_pooler = !f.pooler.empty() && checkpoint.find(base + std::string(f.pooler) + ".weight");
+  const std::string pooler = base + std::string(f.pooler);
+  w->has_pooler =
+      !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));
   w->heads = heads_of(checkpoint, *w);
 
   w->declare();

@@ -114,10 +114,6 @@ struct Attending {
   KeyValues* cache;
   Matrix<const float> q, k, v;
 
-  float scale(size_t layer) const {
-    const float by_size = config.scale_scores ? 1.0f / std::sqrt(float(config.head_size())) : 1.0f;
-    return config.scale_by_layer ? by_size / float(layer + 1) : by_size;
-  }
   dot_product::Batch whole(size_t layer) const {
     dot_product::Batch a{.q = q,
                          .k = k,
@@ -125,7 +121,7 @@ struct Attending {
                          .q_offsets = batch.offsets,
                          .k_offsets = batch.offsets,
                          .heads = config.heads,
-                         .scale = scale(layer)};
+                         .scale = score_scale(config, layer)};
     if (config.causal()) a.look = Look::causal();
     return a;
   }

@@ -77,6 +77,9 @@ struct Weights {
   mutable Block decoder_memory_;
 };
 
+// What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
+float score_scale(const Config& config, size_t layer);
+
 // hidden_act's value as an Activation; Error naming the file if there is no such one.
 kernels::Activation activation_named(const std::string& name, const std::string& file);
 
