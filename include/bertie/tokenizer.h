@@ -96,8 +96,9 @@ struct TokenizerOptions {
 
 class BERTIE_API Tokenizer {
  public:
-  // A directory with tokenizer.json or vocab.txt (tokenizer.json wins), or one of these files. A
-  // tokenizer_config.json beside them is read too. Throws Error.
+  // A directory with tokenizer.json, vocab.txt, or vocab.json and merges.txt (the first of these wins), or
+  // one of these files. tokenizer_config.json and special_tokens_map.json beside them are read too. Throws
+  // Error.
   static Tokenizer load(const std::filesystem::path& directory_or_file);
   // vocab.txt alone, with your own settings; or its text, one token a line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});
