@@ -15,12 +15,12 @@ namespace {
 // A token of the text, or (after join_words) a word of it.
 struct Piece {
   std::string word;
-  std::span<const float> scores;  // for each label; of a word that was averaged empty
+  std::span<const float> scores;  // for each label; of a word none
   Offset place;
-  size_t first_token, tokens;
-  bool goes_on;  // with the word of the piece before it
-  std::string label;
-  float score;
+  size_t first_token = 0, tokens = 1;
+  bool goes_on = false;  // with the word of the piece before it
+  std::string label = {};
+  float score = 0;
 };
 
 class Grouping {
@@ -139,6 +139,57 @@ std::vector<Entity> without_overlaps(std::vector<Entity> all) {
   return out;
 }
 
+// The model's scores for all tokens of a chunk of inputs, and the pieces they belong to.
+struct Scores {
+  const Tokenizer& tokenizer;
+  const Sequences& sequences;
+  std::span<const float> all;  // (tokens, labels)
+  size_t labels;
+
+  Piece piece(const CodePoints& text, size_t token, size_t number) const {
+    const Offset place = sequences.offsets[token];
+    const int32_t id = sequences.ids[token];
+    Piece out{.word = std::string(tokenizer.token(id)),
+              .scores = all.subspan(token * labels, labels),
+              .place = place,
+              .first_token = number};
+    if (id == tokenizer.unk_id())
+      out.word = text.at(place);
+    else if (tokenizer.marks_continuations())  // "##" is longer than what the text says
+      out.goes_on = text::count_points(out.word) != place.end - place.begin;
+    else  // words begin with a space
+      out.goes_on =
+          place.begin > 0 && text.at({place.begin - 1, place.begin + 1}).find(' ') == std::string_view::npos;
+    return out;
+  }
+
+  // The pieces of each window of a text, without special tokens. Neighbours share `stride` tokens.
+  std::vector<std::vector<Piece>> windows(const CodePoints& text, size_t first, size_t end,
+                                          size_t stride) const {
+    std::vector<std::vector<Piece>> out;
+    size_t before = 0;  // tokens of the text before the window
+    for (size_t sequence = first; sequence < end; ++sequence) {
+      std::vector<Piece>& pieces = out.emplace_back();
+      const size_t start = sequences.starts[sequence];
+      for (size_t t = 0; t < sequences.length(sequence); ++t)
+        if (sequences.texts[start + t] >= 0) pieces.push_back(piece(text, start + t, before + t));
+      before += pieces.size() - std::min(stride, pieces.size());
+    }
+    return out;
+  }
+};
+
+// Leaves each token once, in the window where it has the most text around it.
+void share_out(std::vector<std::vector<Piece>>& windows) {
+  for (size_t w = 0; w + 1 < windows.size(); ++w) {
+    std::vector<Piece>&a = windows[w], &b = windows[w + 1];
+    if (a.empty() || b.empty() || a.back().first_token < b.front().first_token) continue;
+    const size_t shared = a.back().first_token + 1 - b.front().first_token, left = shared - shared / 2;
+    b.erase(b.begin(), b.begin() + ptrdiff_t(std::min(left, b.size())));
+    a.resize(a.size() - std::min(shared - left, a.size()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<Entity>> Pipeline::tag(std::span<const std::string_view> texts,
@@ -147,85 +198,34 @@ std::vector<std::vector<Entity>> Pipeline::tag(std::span<const std::string_view>
   const std::vector<std::string>& labels = model().config().labels;
   const Grouping grouping(tokenizer(), labels, options.group);
   const size_t stride = options.stride.value_or(std::min<size_t>(64, s.max_length / 4));
-  const bool marks = tokenizer().marks_continuations();
   std::vector<std::vector<Entity>> out(texts.size());
 
-  const auto piece_at = [&](const CodePoints& text, size_t token, size_t number) {
-    const Sequences& all = s.sequences;
-    Piece piece{.word = std::string(tokenizer().token(all.ids[token])),
-                .scores = std::span(s.scores).subspan(token * labels.size(), labels.size()),
-                .place = all.offsets[token],
-                .first_token = number,
-                .tokens = 1,
-                .goes_on = false,
-                .label = {},
-                .score = 0};
-    const std::string_view written = text.at(piece.place);
-    const uint32_t begin = piece.place.begin;
-    if (all.ids[token] == tokenizer().unk_id())
-      piece.word = written;
-    else if (marks)
-      piece.goes_on = text::count_points(piece.word) != piece.place.end - begin;
-    else  // words begin with a space
-      piece.goes_on = begin > 0 && text.at({begin - 1, begin + 1}).find(' ') == std::string_view::npos;
-    return piece;
+  const auto add = [&](size_t i) {
+    tokenizer().encode_into(texts[i], {.max_length = s.max_length}, s.encoding);
+    if (!s.encoding.truncated) return s.sequences.add_with_places(s.encoding);
+    for (const Encoding& window :
+         tokenizer().encode_windows(texts[i], {.max_length = s.max_length, .stride = stride}))
+      s.sequences.add_with_places(window);
   };
-
-  // Each token once, from the window where it has the most text around it.
-  const auto keep_best_window = [&](std::vector<std::vector<Piece>>& windows) {
-    for (size_t w = 0; w + 1 < windows.size(); ++w) {
-      std::vector<Piece>&a = windows[w], &b = windows[w + 1];
-      if (a.empty() || b.empty() || a.back().first_token < b.front().first_token) continue;
-      const size_t shared = a.back().first_token + 1 - b.front().first_token, left = shared - shared / 2;
-      b.erase(b.begin(), b.begin() + ptrdiff_t(std::min(left, b.size())));
-      a.erase(a.end() - ptrdiff_t(std::min(shared - left, a.size())), a.end());
+  const auto use = [&](size_t, size_t sequence, Matrix<const float> logits) {
+    s.scores.resize(s.sequences.ids.size() * labels.size());
+    for (size_t t = 0; t < logits.rows(); ++t) {
+      const size_t token = s.sequences.starts[sequence] + t;
+      const std::span<float> to = std::span(s.scores).subspan(token * labels.size(), labels.size());
+      std::copy_n(logits.row(t), labels.size(), to.begin());
+      softmax(to);
     }
   };
-
-  s.work({.head = Head::kTag,
-          .inputs = texts.size(),
-          .add =
-              [&](size_t i) {
-                tokenizer().encode_into(texts[i], {.max_length = s.max_length}, s.encoding);
-                if (!s.encoding.truncated) return s.sequences.add_with_places(s.encoding);
-                for (const Encoding& window :
-                     tokenizer().encode_windows(texts[i], {.max_length = s.max_length, .stride = stride}))
-                  s.sequences.add_with_places(window);
-              },
-          .use =
-              [&](size_t, size_t sequence, Matrix<const float> logits) {
-                s.scores.resize(s.sequences.ids.size() * labels.size());
-                for (size_t t = 0; t < logits.rows(); ++t) {
-                  const std::span<float> to = std::span(s.scores).subspan(
-                      (s.sequences.starts[sequence] + t) * labels.size(), labels.size());
-                  std::copy_n(logits.row(t), labels.size(), to.begin());
-                  softmax(to);
-                }
-              },
-          .finish =
-              [&](size_t i, size_t first, size_t end) {
-                const CodePoints text(texts[i]);
-                std::vector<std::vector<Piece>> windows;
-                size_t before = 0;  // tokens of the text before the window
-                for (size_t sequence = first; sequence < end; ++sequence) {
-                  std::vector<Piece>& pieces = windows.emplace_back();
-                  const size_t start = s.sequences.starts[sequence];
-                  size_t specials = 0;
-                  for (size_t t = 0; t < s.sequences.length(sequence); ++t)
-                    if (s.sequences.texts[start + t] < 0)
-                      ++specials;
-                    else
-                      pieces.push_back(piece_at(text, start + t, before + t));
-                  before += s.sequences.length(sequence) - specials -
-                            std::min(stride, s.sequences.length(sequence) - specials);
-                }
-                const bool several = windows.size() > 1;
-                if (options.group == Group::kNone) keep_best_window(windows);
-                for (std::vector<Piece>& pieces : windows)
-                  for (Entity& entity : grouping(std::move(pieces)))
-                    if (options.keep_outside || entity.label != "O") out[i].push_back(std::move(entity));
-                if (several && options.group != Group::kNone) out[i] = without_overlaps(std::move(out[i]));
-              }});
+  const auto finish = [&](size_t i, size_t first, size_t end) {
+    const Scores scores{tokenizer(), s.sequences, s.scores, labels.size()};
+    auto windows = scores.windows(CodePoints(texts[i]), first, end, stride);
+    if (options.group == Group::kNone) share_out(windows);
+    for (std::vector<Piece>& pieces : windows)
+      for (Entity& entity : grouping(std::move(pieces)))
+        if (options.keep_outside || entity.label != "O") out[i].push_back(std::move(entity));
+    if (windows.size() > 1 && options.group != Group::kNone) out[i] = without_overlaps(std::move(out[i]));
+  };
+  s.work({.head = Head::kTag, .inputs = texts.size(), .add = add, .use = use, .finish = finish});
   return out;
 }
 

@@ -163,7 +163,9 @@ TEST(Generate, StopsWhereItIsTold) {
   EXPECT_EQ(made.ended, Ended::kEndOfText);
   size_t calls = 0;
   const Generated stopped = pipeline.generate(
-      "m", {.max_new_tokens = 10, .stop = {-2}, .on_text = [&](std::string_view) { return ++calls < 3; }});
+      "m", {.max_new_tokens = 20, .temperature = 2, .stop = {-2}, .on_text = [&](std::string_view) {
+              return ++calls < 3;
+            }});
   EXPECT_EQ(stopped.ended, Ended::kByCaller);
   EXPECT_EQ(calls, 3u);
   EXPECT_EQ(pipeline.generate("m", {.max_new_tokens = 0}).ids.size(), 0u);
