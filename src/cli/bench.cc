@@ -81,7 +81,7 @@ int bench_encode(const BenchOptions& o) {
         "is\n"
         "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
         kernels::instruction_set());
-    fmt::print("{:<11}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
+    fmt::print("{:<17}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
                "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
   }
   for (const auto& [model_name, config] : all_configs) {
@@ -112,7 +112,7 @@ int bench_encode(const BenchOptions& o) {
                                             {"tokens_per_second", tokens / m.best}}
                                  .dump());
         } else {
-          fmt::print("{:<11}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
+          fmt::print("{:<17}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
                      model_name, shape_name, threads, m.best * 1e3, m.median * 1e3, tokens / m.best,
                      operations / m.best / 1e9, m.best_peak / 1e9, 100 * operations / m.best / m.best_peak,
                      100 * m.share);
@@ -182,11 +182,12 @@ int bench_generate(const BenchOptions& o) {
 int bench_load(const BenchOptions& o) {
   if (o.path.empty())
     throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
+  const std::filesystem::path model = find_model(o.path.string());
   std::vector<double> times;
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    Encoder encoder = Encoder::load(o.path, o.threads);
+    Encoder encoder = Encoder::load(model, o.threads);
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
@@ -206,7 +207,9 @@ int bench_tokenize(const BenchOptions& o) {
   if (o.path.empty() || o.model.empty())
     throw Error("bench tokenize needs a tokenizer and a text file",
                 "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
-  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  // A tokenizer may be a file alone.
+  const Tokenizer tokenizer = Tokenizer::load(
+      std::filesystem::is_regular_file(o.model) ? std::filesystem::path(o.model) : find_model(o.model));
   std::ifstream in(o.path);
   if (!in) throw Error(fmt::format("cannot read {}", o.path.string()));
   std::vector<std::string> lines;

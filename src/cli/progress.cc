@@ -6,17 +6,6 @@
 #include "cli/terminal.h"
 
 namespace bertie::cli {
-namespace {
-
-std::string duration(double seconds) {
-  const auto s = size_t(seconds + 0.5);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
-  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
-}
-
-}  // namespace
-
 Progress::Progress(bool wanted, std::string_view what)
     : wanted_(wanted), what_(what), pause_(is_terminal(2) ? 0.25 : 2) {}
 
@@ -31,7 +20,7 @@ void Progress::update(size_t count, const Texts& texts) {
   std::string line = fmt::format("{} {}, {:.0f}/s", with_commas(count), what_, double(count) / now);
   if (texts.total() > 0 && texts.done() > 0) {
     const double share = std::min(1.0, double(texts.done()) / double(texts.total()));
-    line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration(now / share - now));
+    line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration_text(now / share - now));
   }
   show_progress_line(line);
 }

@@ -5,9 +5,10 @@ using namespace bertie::test;
 
 namespace {
 
-const std::vector<std::string> kCommands = {
-    "demo",   "tokenize", "embed",  "similar", "fill-mask", "next-sentence", "classify", "pair",      "tag",
-    "answer", "generate", "attend", "explain", "info",      "bench",         "help",     "completion"};
+const std::vector<std::string> kCommands = {"demo",          "tokenize", "embed",   "similar", "fill-mask",
+                                            "next-sentence", "classify", "pair",    "tag",     "answer",
+                                            "generate",      "attend",   "explain", "info",    "pull",
+                                            "models",        "convert",  "bench",   "help",    "completion"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   const Result r = run({});
@@ -132,7 +133,7 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
       {{"bench", "encode", "--seconds", "nan"}, "number", "--seconds"},
       {{"attend", "You", "found"}, "too many", "\"You found\""},
       {{"demo", "hello"}, "takes no words", "bertie help demo"},
-      {{"bench"}, "encode, attention, load, tokenize, gemm", "bertie bench encode"},
+      {{"bench"}, "encode, generate, attention, load, tokenize, gemm", "bertie bench encode"},
       {{"bench", "encod"}, "not \"encod\"", "bertie bench encode"},
       {{"completion", "tcsh"}, "bash, zsh, fish", "bertie completion"},
       {{"attend"}, "needs a text", "bertie attend --model DIR"},
