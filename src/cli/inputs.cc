@@ -18,7 +18,7 @@ constexpr size_t kBlockBytes = size_t{1} << 15;
 std::optional<Input> from_words(const Settings& settings, Fields fields) {
   if (settings.words.empty()) return {};
   if (settings.words.size() != 2 || !settings.files.empty())
-    throw UsageError(fmt::format("two texts are needed, or --file with lines of two"),
+    throw UsageError("two texts are needed, or --file with lines of two",
                      fmt::format("\"{}\" \"{}\", each in quotes", fields.a, fields.b));
   return Input{settings.words[0], settings.words[1]};
 }

@@ -87,6 +87,8 @@ struct Command {
 };
 
 const std::vector<Command>& commands();
+std::vector<Command> task_commands();  // a part of them
+Option file_option();                  // --file
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at
 const std::vector<Choice>& exit_codes();
