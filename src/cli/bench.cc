@@ -182,11 +182,12 @@ int bench_generate(const BenchOptions& o) {
 int bench_load(const BenchOptions& o) {
   if (o.path.empty())
     throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
+  const std::filesystem::path model = find_model(o.path.string());
   std::vector<double> times;
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    Encoder encoder = Encoder::load(o.path, o.threads);
+    Encoder encoder = Encoder::load(model, o.threads);
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
@@ -206,7 +207,9 @@ int bench_tokenize(const BenchOptions& o) {
   if (o.path.empty() || o.model.empty())
     throw Error("bench tokenize needs a tokenizer and a text file",
                 "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
-  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  // A tokenizer may be a file alone.
+  const Tokenizer tokenizer = Tokenizer::load(
+      std::filesystem::is_regular_file(o.model) ? std::filesystem::path(o.model) : find_model(o.model));
   std::ifstream in(o.path);
   if (!in) throw Error(fmt::format("cannot read {}", o.path.string()));
   std::vector<std::string> lines;

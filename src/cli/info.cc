@@ -18,14 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string size_text(size_t bytes) {
-  constexpr std::string_view kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string pooling_text(const Pooling& pooling) {
   std::vector<std::string_view> parts;
   if (pooling.cls) parts.push_back("cls");
@@ -142,7 +134,10 @@ int info_command(const Settings& settings) {
   std::vector<std::string> dtypes;
   for (const auto& [dtype, count] : stored)
     dtypes.push_back(fmt::format("{} ({} numbers)", dtype, with_commas(count)));
-  print("{}\n\n", style.bold(printable(directory.lexically_normal().filename().empty()
+  const bool by_name =
+      named.model && directory != *named.model;  // a snapshot's folder is called by its commit
+  print("{}\n\n", style.bold(printable(by_name ? *named.model
+                                       : directory.lexically_normal().filename().empty()
                                            ? directory.parent_path().filename().string()
                                            : directory.filename().string())));
   row("family", config.model_type);

@@ -45,9 +45,13 @@ void know_unused(Checkpoint& checkpoint, const Family& f) {
     checkpoint.know(name);
 }
 
-}  // namespace
+// Weights with their table, and where the files have each tensor. What can be wrong with them has been said.
+struct Opened {
+  std::shared_ptr<Weights> weights;
+  Checkpoint checkpoint;
+};
 
-Model Model::load(const std::filesystem::path& directory) {
+Opened open_checkpoint(const std::filesystem::path& directory) {
   std::error_code error;
   if (!std::filesystem::exists(directory, error))
     throw Error(
@@ -62,19 +66,29 @@ Model Model::load(const std::filesystem::path& directory) {
   w->has_pooler =
       !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));
   w->heads = heads_of(checkpoint, *w);
-
   w->declare();
-  const std::vector<TensorSpec>& tensors = w->tensors;
-  for (const TensorSpec& t : tensors) checkpoint.get(t);  // all errors before the work
+  for (const TensorSpec& t : w->tensors) checkpoint.get(t);
   know_unused(checkpoint, f);
-  checkpoint.expect_no_others(tensors);
+  checkpoint.expect_no_others(w->tensors);
+  return {std::move(w), std::move(checkpoint)};
+}
+
+}  // namespace
+
+void check_checkpoint(const std::filesystem::path& directory) { open_checkpoint(directory); }
+
+Model Model::load(const std::filesystem::path& directory) {
+  const Opened opened = open_checkpoint(directory);
+  const std::shared_ptr<Weights>& w = opened.weights;
+  const Checkpoint& checkpoint = opened.checkpoint;
+  const std::vector<TensorSpec>& tensors = w->tensors;
   w->memory = allocate(tensors);
   for (const TensorSpec& t : tensors)
     if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) **table = *checkpoint.find(t.name);
   fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
     io::to_float(*checkpoint.find(t.name), first, out);
   });
-  return Model(std::move(w));
+  return Model(w);
 }
 
 Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>& heads) {
