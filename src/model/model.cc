@@ -153,11 +153,18 @@ void Model::save(const std::filesystem::path& directory, Precision precision) co
   Config config = w.config;
   config.architecture = architecture_of(w);
   const bool bare = config.architecture.ends_with("Model") && !config.architecture.ends_with("HeadModel");
+  const Family::LanguageModel& lm = w.family->language_model;
   std::vector<io::TensorSource> sources;
-  for (const TensorSpec& t : w.tensors)
-    sources.push_back(
-        {bare && t.name.starts_with(w.family->prefix) ? t.name.substr(w.family->prefix.size()) : t.name,
-         t.shape, [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
+  for (const TensorSpec& t : w.tensors) {
+    const auto add = [&](std::string name) {
+      sources.push_back(
+          {std::move(name), t.shape, [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
+    };
+    add(bare && t.name.starts_with(w.family->prefix) ? t.name.substr(w.family->prefix.size()) : t.name);
+    // Where the decoder is not tied, transformers misses the head's bias although it adds the decoder's.
+    if (!lm.bias.empty() && lm.bias != t.name && t.name == std::string(lm.decoder) + ".bias")
+      add(std::string(lm.bias));
+  }
   constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
   io::write_safetensors(directory / "model.safetensors", kTypes[size_t(precision)], sources);
   io::AtomicFile file(directory / "config.json");
