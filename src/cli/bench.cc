@@ -81,7 +81,7 @@ int bench_encode(const BenchOptions& o) {
         "is\n"
         "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
         kernels::instruction_set());
-    fmt::print("{:<11}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
+    fmt::print("{:<17}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
                "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
   }
   for (const auto& [model_name, config] : all_configs) {
@@ -112,7 +112,7 @@ int bench_encode(const BenchOptions& o) {
                                             {"tokens_per_second", tokens / m.best}}
                                  .dump());
         } else {
-          fmt::print("{:<11}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
+          fmt::print("{:<17}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
                      model_name, shape_name, threads, m.best * 1e3, m.median * 1e3, tokens / m.best,
                      operations / m.best / 1e9, m.best_peak / 1e9, 100 * operations / m.best / m.best_peak,
                      100 * m.share);
