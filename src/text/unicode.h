@@ -17,6 +17,7 @@ enum Flag : uint8_t {
   kMark = 16,      // Mn: taken out by strip_accents
   kWordChar = 32,  // \w, for added tokens that must be single words
   kRawSpace = 64,  // splits words where the text was not cleaned
+  kCombining = 128,  // any mark: taken out by the normalizer StripAccents
 };
 
 inline constexpr uint32_t kReplacement = 0xFFFD;
