@@ -25,14 +25,21 @@ namespace text {
 
 struct Definition;
 
-// Workspace for text that needs the thorough normaliser (src/text/normalizer.h). It lives in an Encoding
-// so that its capacity is reused; nothing for callers to look at.
-struct Normalized {
-  std::string bytes;
-  std::vector<uint32_t> origins;
-  std::vector<uint64_t> points, spare;
+struct Workspace;
 
-  std::string_view text() const { return {bytes.data(), origins.size()}; }
+// Memory that tokenizing reuses; nothing for callers to look at. A copy begins empty.
+class BERTIE_API Scratch {
+ public:
+  Scratch();
+  Scratch(const Scratch&);
+  Scratch(Scratch&&) noexcept;
+  Scratch& operator=(const Scratch&);
+  Scratch& operator=(Scratch&&) noexcept;
+  ~Scratch();
+  Workspace& get();
+
+ private:
+  std::unique_ptr<Workspace> workspace_;
 };
 
 }  // namespace text
@@ -76,7 +83,7 @@ struct BERTIE_API Encoding {
 
  private:
   friend class Tokenizer;
-  text::Normalized workspace_;
+  text::Scratch scratch_;
 };
 
 // How to read a vocab.txt; tokenizer.json says it itself.
@@ -131,6 +138,8 @@ class BERTIE_API Tokenizer {
   int32_t pad_id() const;
   int32_t unk_id() const;
   int32_t mask_id() const;
+  int32_t bos_id() const;
+  int32_t eos_id() const;
 
   // What the model takes at most, from tokenizer_config.json; kNoLimit if nobody says.
   size_t model_max_length() const;
@@ -142,6 +151,7 @@ class BERTIE_API Tokenizer {
   static std::unique_ptr<const State> build(text::Definition&& definition);
   size_t room(bool pair, const EncodeOptions& options) const;
   void append_pieces(std::string_view text, const EncodeOptions& options, size_t limit, Encoding& out) const;
+  void trim(size_t begin, size_t count, Encoding& out) const;
   void encode_template(std::string_view a, const std::string_view* b, const EncodeOptions& options,
                        Encoding& out) const;
   std::vector<Encoding> windows(std::string_view a, const std::string_view* b,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace bertie::text {
@@ -63,5 +64,7 @@ inline bool is_continuation(char byte) { return (uint8_t(byte) & 0xC0) == 0x80; 
 
 size_t count_points(std::string_view text);
 bool valid_utf8(std::string_view text);
+// The text with U+FFFD for bytes that are not UTF-8, as decode_utf8 reads it.
+void replace_invalid(std::string_view text, std::string& out);
 
 }  // namespace bertie::text

@@ -5,6 +5,7 @@
 #include "io/json.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
+#include "text/word_piece.h"
 
 namespace bertie::text {
 namespace {
@@ -52,6 +53,8 @@ TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& 
   config.sep = optional_token(root, "sep_token", name);
   config.pad = optional_token(root, "pad_token", name);
   config.mask = optional_token(root, "mask_token", name);
+  config.bos = optional_token(root, "bos_token", name);
+  config.eos = optional_token(root, "eos_token", name);
   // Hugging Face writes 1e30 where nobody knew the limit.
   auto length = root.find("model_max_length");
   if (length != root.end() && !length->is_null()) {
@@ -62,46 +65,56 @@ TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& 
   return config;
 }
 
-void set_bert_template(Definition& d, int32_t cls, int32_t sep) {
-  d.single = {{-1, 0, {cls}}, {0, 0, {}}, {-1, 0, {sep}}};
-  d.pair = {{-1, 0, {cls}}, {0, 0, {}}, {-1, 0, {sep}}, {1, 1, {}}, {-1, 1, {sep}}};
+void TokenizerConfig::name(SpecialNames& names) const {
+  for (auto [said, to] : {std::pair{&unk, &names.unk},
+                          {&cls, &names.cls},
+                          {&sep, &names.sep},
+                          {&pad, &names.pad},
+                          {&mask, &names.mask},
+                          {&bos, &names.bos},
+                          {&eos, &names.eos}})
+    if (*said) *to = **said;
 }
 
 Definition read_vocab(std::string_view lines, const std::string& name, const TokenizerOptions& options,
                       const TokenizerConfig& config) {
-  Definition d{Vocabulary(name)};
-  d.normalizer = {.clean_text = true,
-                  .split_cjk = config.split_cjk.value_or(options.split_cjk),
-                  .strip_accents = false,
-                  .lowercase = config.lowercase.value_or(options.lowercase)};
+  Definition d;
+  Vocabulary vocabulary(name);
+  NormalizerSettings normalizer{.clean_text = true,
+                                .split_cjk = config.split_cjk.value_or(options.split_cjk),
+                                .strip_accents = false,
+                                .lowercase = config.lowercase.value_or(options.lowercase)};
   std::optional<bool> strip = config.strip_accents ? config.strip_accents : options.strip_accents;
-  d.normalizer.strip_accents = strip.value_or(d.normalizer.lowercase);
+  normalizer.strip_accents = strip.value_or(normalizer.lowercase);
   d.model_max_length = config.model_max_length.value_or(options.model_max_length);
-  d.unk = config.unk.value_or(d.unk), d.cls = config.cls.value_or(d.cls), d.sep = config.sep.value_or(d.sep);
-  d.pad = config.pad.value_or(d.pad), d.mask = config.mask.value_or(d.mask);
+  SpecialNames& names = d.names;
+  config.name(names);
 
   if (lines.size() > kMaxVocabularyBytes)
     throw Error(name + " has " + std::to_string(lines.size()) + " bytes, too many for a vocabulary");
   if (!valid_utf8(lines))
     throw Error(name + " is not UTF-8 text", "A vocabulary is a text file with one token a line.");
-  d.vocabulary.reserve(size_t(std::count(lines.begin(), lines.end(), '\n')) + 1, lines.size());
+  vocabulary.reserve(size_t(std::count(lines.begin(), lines.end(), '\n')) + 1, lines.size());
   uint64_t id = 0;
   for (size_t begin = 0; begin < lines.size(); ++id) {
     size_t end = std::min(lines.find('\n', begin), lines.size());
-    d.vocabulary.add(without_trailing_space(lines.substr(begin, end - begin)), id);
+    vocabulary.add(without_trailing_space(lines.substr(begin, end - begin)), id);
     begin = end + 1;
   }
-  d.vocabulary.seal();
+  vocabulary.seal();
 
-  for (const std::string* token : {&d.unk, &d.cls, &d.sep})
-    if (d.vocabulary.id(*token) < 0)
+  for (const std::string* token : {&names.unk, &names.cls, &names.sep})
+    if (vocabulary.id(*token) < 0)
       throw Error(name + ": the token " + io::quote(*token) + " is missing among " + std::to_string(id),
-                  "A BERT vocabulary holds " + d.unk + ", " + d.cls + " and " + d.sep +
+                  "A BERT vocabulary holds " + names.unk + ", " + names.cls + " and " + names.sep +
                       ", one a line; other names can be given in tokenizer_config.json.");
-  for (const std::string* token : {&d.pad, &d.unk, &d.cls, &d.sep, &d.mask})
-    if (int32_t id_of = d.vocabulary.id(*token); id_of >= 0)
+  for (const std::string* token : {&names.pad, &names.unk, &names.cls, &names.sep, &names.mask})
+    if (int32_t id_of = vocabulary.id(*token); id_of >= 0)
       d.added.push_back({.content = *token, .id = id_of, .normalized = false, .special = true});
-  set_bert_template(d, d.vocabulary.id(d.cls), d.vocabulary.id(d.sep));
+  d.post_processor = bert_frame(vocabulary.id(names.cls), vocabulary.id(names.sep));
+  d.decoders.push_back(word_piece_decoder());
+  WordPieceSettings settings{.normalizer = normalizer, .unk_id = vocabulary.id(names.unk)};
+  d.road = std::make_unique<WordPiece>(std::move(vocabulary), settings, d.added);
   return d;
 }
 

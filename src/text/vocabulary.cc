@@ -63,7 +63,7 @@ void Vocabulary::seal(std::string_view continuation_prefix) {
 
 void Vocabulary::insert(uint32_t id) {
   Token t = tokens_[id];
-  bool continues = std::string_view(text_.data() + t.begin, t.length).starts_with(prefix_);
+  bool continues = is_continuation(std::string_view(text_.data() + t.begin, t.length));
   size_t n = t.length - (continues ? prefix_.size() : 0);
   if (n == 0) return;
   const char* p = key_text(t, continues);
@@ -94,7 +94,7 @@ std::string_view Vocabulary::token(size_t id) const {
 }
 
 int32_t Vocabulary::id(std::string_view token) const {
-  bool continues = token.starts_with(prefix_);
+  bool continues = is_continuation(token);
   std::string_view key = continues ? token.substr(prefix_.size()) : token;
   if (!key.empty() && key.size() <= longest_[continues]) {
     std::string padded(key);

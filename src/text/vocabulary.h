@@ -29,7 +29,8 @@ class Vocabulary {
   explicit Vocabulary(std::string name);
   void reserve(size_t tokens, size_t bytes);
   void add(std::string_view token, uint64_t id);
-  // Makes the table. A token that begins with `continuation_prefix` continues a word.
+  // Makes the table. A token that begins with `continuation_prefix` continues a word; none does if it is
+  // empty.
   void seal(std::string_view continuation_prefix = "##");
   // After seal(): a token with an id and a text that find() does not know: the model has no such piece.
   void add_outside(std::string_view token, uint64_t id);
@@ -118,6 +119,9 @@ class Vocabulary {
     return four * 0x9E3779B1u >> prefix_shift_;
   }
   void insert(uint32_t id);
+  bool is_continuation(std::string_view token) const {
+    return !prefix_.empty() && token.starts_with(prefix_);
+  }
   const char* key_text(const Token& t, bool continues) const {
     return text_.data() + t.begin + (continues ? prefix_.size() : 0);
   }
