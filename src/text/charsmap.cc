@@ -48,7 +48,8 @@ std::optional<std::string_view> Charsmap::find(std::string_view text) const {
     if (!ends_key(unit)) continue;
     if (at >= units_.size()) break;
     const size_t begin = units_[at] & kValueMask;
-    if (begin > replacements_.size() || (begin < replacements_.size() && is_continuation(replacements_[begin])))
+    if (begin > replacements_.size() ||
+        (begin < replacements_.size() && is_continuation(replacements_[begin])))
       break;
     return std::string_view(replacements_.c_str() + begin);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Pieces by their bytes: a double array. The child of node s under byte b is at base(s) ^ b, and is one if its
-// `parent` says s, so that a step is one look at memory and any bytes may be walked.
+// Pieces by their bytes: a double array. The child of node s under byte b is at base(s) ^ b, and is one if
+// its `parent` says s, so that a step is one look at memory and any bytes may be walked.
 //
 // Const after building; any number of threads may look.
 #include <cstdint>

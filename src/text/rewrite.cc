@@ -11,8 +11,8 @@ void rewrite(Aligned& text, const std::vector<uint64_t>& changes, size_t skipped
   const size_t size = text.bytes.size();
   size_t at = 0;  // the next code point of the old text
   auto advance = [&](size_t points) {
-    for (; points > 0 && at < size; --points)
-      do ++at;
+    for (; points > 0 && at < size; --points) do
+        ++at;
       while (at < size && is_continuation(text.bytes[at]));
   };
   advance(skipped);

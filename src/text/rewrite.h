@@ -18,7 +18,8 @@ struct Change {
 inline uint64_t pack(Change c) { return c.point | uint64_t(uint32_t(c.change)) << 32; }
 inline Change unpack(uint64_t packed) { return {uint32_t(packed), int32_t(packed >> 32)}; }
 
-// Makes `text` of packed changes; `skipped` code points at its beginning are left out. `spare` is overwritten.
+// Makes `text` of packed changes; `skipped` code points at its beginning are left out. `spare` is
+// overwritten.
 void rewrite(Aligned& text, const std::vector<uint64_t>& changes, size_t skipped, Aligned& spare);
 
 }  // namespace bertie::text

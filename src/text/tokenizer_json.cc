@@ -11,12 +11,25 @@
 #include "text/tokenizer_file.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 #include "text/word_piece.h"
 
 namespace bertie::text {
 namespace {
 
 using nlohmann::json;
+
+// ALBERT's names, or the fairseq ones of XLM-RoBERTa, by what there is; tokenizer_config.json may say others.
+SpecialNames unigram_names(const Vocabulary& vocabulary) {
+  if (vocabulary.id("[CLS]") >= 0) return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"};
+  return {.unk = "<unk>",
+          .cls = "<s>",
+          .sep = "</s>",
+          .pad = "<pad>",
+          .mask = "<mask>",
+          .bos = "<s>",
+          .eos = "</s>"};
+}
 
 class Interpreter {
  public:
@@ -29,10 +42,13 @@ class Interpreter {
     std::string type = model_.type();
     // Files of 2020 do not name the type; these keys only WordPiece has.
     if (!model_.has("type") && model_.has("max_input_chars_per_word")) type = "WordPiece";
+    if (!model_.has("type") && model_.has("unk_id") && !file_.scores.empty()) type = "Unigram";
     if (type == "WordPiece")
       word_piece();
+    else if (type == "Unigram")
+      unigram();
     else
-      model_.unsupported("type", "WordPiece");
+      model_.unsupported("type", "WordPiece or Unigram");
     d_.decoders = make_decoders(root_.section("decoder"));
     d_.model_max_length = config_.model_max_length.value_or(kNoLimit);
     config_.name(d_.names);
@@ -64,6 +80,24 @@ class Interpreter {
     frame();
     WordPieceSettings settings{normalizer, file_.vocabulary.id(d_.names.unk), max_word_chars};
     d_.road = std::make_unique<WordPiece>(std::move(file_.vocabulary), settings, d_.added);
+  }
+
+  void unigram() {
+    if (file_.scores.empty())
+      throw Error(model_.where("vocab") + ": a Unigram model needs a list of [token, score]");
+    const size_t unk = model_.size("unk_id", {}, kMaxTokens);
+    file_.vocabulary.seal("");
+    PipelineParts parts;
+    parts.normalizers = make_normalizers(root_.section("normalizer"));
+    parts.pre_tokenizers = make_pre_tokenizers(root_.section("pre_tokenizer"));
+    added_tokens([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
+    frame();
+    d_.names = unigram_names(file_.vocabulary);
+    if (file_.vocabulary.has(unk)) d_.names.unk = file_.vocabulary.token(unk);
+    parts.model =
+        std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,
+                                  UnigramSettings{int32_t(unk), model_.flag("byte_fallback", false)});
+    d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
   }
 
   NormalizerSettings bert_normalizer() const {

@@ -13,7 +13,14 @@ constexpr uint32_t kLeadFirst = 0x1100, kVowelFirst = 0x1161, kTailBefore = 0x11
 constexpr uint32_t kLeads = 19, kVowels = 21, kTails = 28;
 
 // The parts of a Hangul syllable.
-enum class Jamo : uint8_t { kNone, kLead, kVowel, kTail, kOpen, kClosed };  // kOpen: a syllable without a tail
+enum class Jamo : uint8_t {
+  kNone,
+  kLead,
+  kVowel,
+  kTail,
+  kOpen,
+  kClosed
+};  // kOpen: a syllable without a tail
 Jamo jamo(uint32_t c) {
   if (c < 0x1100 || c > 0xD7FB) return Jamo::kNone;
   if (c <= 0x115F || (c >= 0xA960 && c <= 0xA97C)) return Jamo::kLead;
@@ -53,8 +60,8 @@ bool together(uint32_t before, Cluster kind_before, uint32_t after, Cluster kind
 size_t decompose_into(uint32_t point, bool compatible, uint32_t (&parts)[kMaxParts]) {
   if (compatible) {
     const Compatible* end = kCompatible + kCompatibleCount;
-    const Compatible* c = std::lower_bound(
-        kCompatible, end, point, [](const Compatible& x, uint32_t p) { return x.point < p; });
+    const Compatible* c = std::lower_bound(kCompatible, end, point,
+                                           [](const Compatible& x, uint32_t p) { return x.point < p; });
     if (c != end && c->point == point) {
       std::copy_n(kCompatibleParts + c->place, c->count, parts);
       return c->count;
@@ -71,10 +78,9 @@ uint32_t compose(uint32_t first, uint32_t second) {
   if (jamo(first) == Jamo::kOpen && second - kTailBefore - 1 < kTails - 1)
     return first + (second - kTailBefore);
   const Composition* end = kCompositions + kCompositionCount;
-  const Composition* c =
-      std::lower_bound(kCompositions, end, 0, [&](const Composition& x, int) {
-        return x.first != first ? x.first < first : x.second < second;
-      });
+  const Composition* c = std::lower_bound(kCompositions, end, 0, [&](const Composition& x, int) {
+    return x.first != first ? x.first < first : x.second < second;
+  });
   return c != end && c->first == first && c->second == second ? c->composed : 0;
 }
 
@@ -85,9 +91,8 @@ bool composes_with_previous(uint32_t point) {
 }
 
 Cluster cluster(uint32_t point) {
-  const FlagRun* run =
-      std::upper_bound(kClusterRuns, kClusterRuns + kClusterRunCount, point,
-                       [](uint32_t p, const FlagRun& r) { return p < r.first; });
+  const FlagRun* run = std::upper_bound(kClusterRuns, kClusterRuns + kClusterRunCount, point,
+                                        [](uint32_t p, const FlagRun& r) { return p < r.first; });
   return run != kClusterRuns && point <= run[-1].last ? Cluster(run[-1].value) : Cluster::kOther;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Unicode's normalisation forms and grapheme clusters, as Hugging Face's tokenizers sees them. Binary searches
-// over the tables of tools/extract_unicode.py: for text that is not plain.
+// Unicode's normalisation forms and grapheme clusters, as Hugging Face's tokenizers sees them. Binary
+// searches over the tables of tools/extract_unicode.py: for text that is not plain.
 #include <cstdint>
 #include <span>
 #include <string_view>

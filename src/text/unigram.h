@@ -1,6 +1,7 @@
 #pragma once
 // The Unigram model: of all ways to cut a word into pieces, the one with the greatest sum of scores (log
-// probabilities). A code point that no piece covers alone may be passed over at a score lower than any piece's.
+// probabilities). A code point that no piece covers alone may be passed over at a score lower than any
+// piece's.
 //
 // The search, its ties and the order of its additions are the reference's (tokenizers' encode_optimized), in
 // doubles, so that the same cut wins.

@@ -37,6 +37,12 @@ struct Span {
   size_t size() const { return end - begin; }
 };
 
+// How to reach a place of a word best (text/unigram.h): the sum of scores, and the last piece on the way.
+struct Path {
+  double score;
+  uint32_t begin, node;
+};
+
 // Reused by every step; what a step leaves in `spare`, `spare_words` and `numbers` nobody reads.
 struct Workspace {
   std::string valid;  // the text, where it had bytes that are not UTF-8
@@ -45,6 +51,7 @@ struct Workspace {
   Aligned whole;  // normalised text that added tokens split
   std::vector<Span> words, spare_words;
   std::vector<uint64_t> numbers[2];
+  std::vector<Path> paths;
 };
 
 // Where pieces go. `stop`: no more words once ids has reached this size.
