@@ -6,6 +6,7 @@
 #include "bertie/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "text/sentence_piece.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
 
@@ -27,6 +28,15 @@ text::TokenizerConfig config_beside(const fs::path& file) {
   std::error_code ignored;  // what cannot be read is reported when it is opened
   if (!fs::exists(path, ignored)) return {};
   return text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+}
+
+// What config.json calls the model; empty if there is none.
+std::string model_type_beside(const fs::path& file) {
+  fs::path path = file.parent_path() / "config.json";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  nlohmann::json root = io::parse_json(io::MappedFile(path).text(), path.string());
+  return root.is_object() ? io::get_string(root, "model_type", path.string(), "") : "";
 }
 
 // How many ids of each text stay. Lengths may be cut at room + 1: what is longer makes no difference.
@@ -111,13 +121,18 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     file = path / "tokenizer.json";
-    if (!fs::exists(file, ignored)) file = path / "vocab.txt";
+    for (const char* other : {"vocab.txt", "spiece.model", "sentencepiece.bpe.model"})
+      if (!fs::exists(file, ignored)) file = path / other;
     if (!fs::exists(file, ignored))
-      throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt",
-                  "A BERT model's directory has one of them beside config.json.");
+      throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt nor a SentencePiece model",
+                  "A model's directory has one of them beside config.json.");
   }
   text::TokenizerConfig config = config_beside(file);
   io::MappedFile mapped(file);
+  if (file.extension() == ".model")
+    return Tokenizer(build(text::read_sentence_piece(
+        mapped.text(), file.string(),
+        config.tokenizer_class.empty() ? model_type_beside(file) : config.tokenizer_class, config)));
   if (file.extension() != ".json")
     return Tokenizer(build(text::read_vocab(mapped.text(), file.string(), {}, config)));
   return Tokenizer(build(text::read_tokenizer_json(mapped.text(), file.string(), config)));

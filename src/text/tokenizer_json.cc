@@ -19,18 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// ALBERT's names, or the fairseq ones of XLM-RoBERTa, by what there is; tokenizer_config.json may say others.
-SpecialNames unigram_names(const Vocabulary& vocabulary) {
-  if (vocabulary.id("[CLS]") >= 0) return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"};
-  return {.unk = "<unk>",
-          .cls = "<s>",
-          .sep = "</s>",
-          .pad = "<pad>",
-          .mask = "<mask>",
-          .bos = "<s>",
-          .eos = "</s>"};
-}
-
 class Interpreter {
  public:
   Interpreter(TokenizerFile& file, const std::string& name, const TokenizerConfig& config)
@@ -92,7 +80,8 @@ class Interpreter {
     parts.pre_tokenizers = make_pre_tokenizers(root_.section("pre_tokenizer"));
     added_tokens([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
     frame();
-    d_.names = unigram_names(file_.vocabulary);
+    // tokenizer_config.json may say others.
+    d_.names = file_.vocabulary.id("[CLS]") >= 0 ? albert_names() : fairseq_names();
     if (file_.vocabulary.has(unk)) d_.names.unk = file_.vocabulary.token(unk);
     parts.model =
         std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,

@@ -1,6 +1,6 @@
 #pragma once
-// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc) make a Definition; the
-// Tokenizer is built from it and never changes.
+// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc, sentence_piece.cc) make
+// a Definition; the Tokenizer is built from it and never changes.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -20,6 +20,9 @@ struct SpecialNames {
   std::string unk = "[UNK]", cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]", bos, eos;
 };
 
+SpecialNames albert_names();
+SpecialNames fairseq_names();  // of RoBERTa and its kin
+
 struct Definition {
   std::unique_ptr<const Road> road;
   std::vector<AddedToken> added;
@@ -31,9 +34,11 @@ struct Definition {
 
 // tokenizer_config.json, as far as it concerns a tokenizer: every field may be missing.
 struct TokenizerConfig {
-  std::optional<bool> lowercase, strip_accents, split_cjk;
+  std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents, add_prefix_space;
+  std::optional<bool> mask_lstrip, mask_normalized;  // where mask_token is more than a name
   std::optional<size_t> model_max_length;
   std::optional<std::string> unk, cls, sep, pad, mask, bos, eos;
+  std::string tokenizer_class;  // empty if nobody says
 
   void name(SpecialNames& names) const;  // those that it says
 };

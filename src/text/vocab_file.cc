@@ -41,6 +41,17 @@ std::string_view without_trailing_space(std::string_view line) {
 
 }  // namespace
 
+SpecialNames albert_names() { return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"}; }
+SpecialNames fairseq_names() {
+  return {.unk = "<unk>",
+          .cls = "<s>",
+          .sep = "</s>",
+          .pad = "<pad>",
+          .mask = "<mask>",
+          .bos = "<s>",
+          .eos = "</s>"};
+}
+
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name) {
   nlohmann::json root = io::parse_json(json, name);
   if (!root.is_object()) throw Error(name + ": expected an object, found " + root.type_name());
@@ -48,6 +59,13 @@ TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& 
   config.lowercase = optional_bool(root, "do_lower_case", name);
   config.strip_accents = optional_bool(root, "strip_accents", name);
   config.split_cjk = optional_bool(root, "tokenize_chinese_chars", name);
+  config.keep_accents = optional_bool(root, "keep_accents", name);
+  config.add_prefix_space = optional_bool(root, "add_prefix_space", name);
+  config.tokenizer_class = io::get_string(root, "tokenizer_class", name, "");
+  if (auto mask = root.find("mask_token"); mask != root.end() && mask->is_object()) {
+    config.mask_lstrip = optional_bool(*mask, "lstrip", name);
+    config.mask_normalized = optional_bool(*mask, "normalized", name);
+  }
   config.unk = optional_token(root, "unk_token", name);
   config.cls = optional_token(root, "cls_token", name);
   config.sep = optional_token(root, "sep_token", name);
