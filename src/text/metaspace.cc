@@ -36,6 +36,7 @@ class WhitespaceSplit : public PreTokenizer {
 class Metaspace : public PreTokenizer {
  public:
   explicit Metaspace(const MetaspaceSettings& settings) : s_(settings) {}
+  const MetaspaceSettings& settings() const { return s_; }
   void apply(Aligned& text, std::vector<Span>& words, Workspace& w) const override {
     Aligned& out = w.spare;
     auto& cuts = w.spare_words;
@@ -109,6 +110,15 @@ std::unique_ptr<const PreTokenizer> metaspace(const MetaspaceSettings& settings)
   return std::make_unique<Metaspace>(settings);
 }
 std::unique_ptr<const PreTokenizer> whitespace_split() { return std::make_unique<WhitespaceSplit>(); }
+std::optional<MarkedWords> marked_words(const std::vector<std::unique_ptr<const PreTokenizer>>& steps) {
+  if (steps.empty() || steps.size() > 2) return {};
+  const bool at_whitespace = steps.size() == 2;
+  if (at_whitespace && !dynamic_cast<const WhitespaceSplit*>(steps[0].get())) return {};
+  const auto* marks = dynamic_cast<const Metaspace*>(steps.back().get());
+  if (!marks || !marks->settings().split) return {};
+  return MarkedWords{marks->settings(), at_whitespace};
+}
+
 std::unique_ptr<const Decoder> metaspace_decoder(const MetaspaceSettings& settings) {
   return std::make_unique<MetaspaceDecoder>(settings);
 }

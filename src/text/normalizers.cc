@@ -48,6 +48,7 @@ void filter(Aligned& text, Workspace& w, const Keep& keep) {
 
 class Lowercase : public Normalizer {
  public:
+  Sees sees() const override { return Sees::kPoint; }
   void apply(Aligned& text, Workspace& w) const override {
     if (leaves_alone(text.bytes)) return;
     if (is_ascii(text.bytes)) {
@@ -71,6 +72,7 @@ class Lowercase : public Normalizer {
 
 class StripAccents : public Normalizer {
  public:
+  Sees sees() const override { return Sees::kPoint; }
   void apply(Aligned& text, Workspace& w) const override {
     if (leaves_alone(text.bytes)) return;
     filter(text, w, [](uint32_t point) { return point < 0x80 || !(flags(point) & kCombining); });
@@ -82,6 +84,7 @@ class StripAccents : public Normalizer {
 class Form : public Normalizer {
  public:
   Form(bool compatible, bool composed) : compatible_(compatible), composed_(composed) {}
+  Sees sees() const override { return Sees::kPoint; }
   void apply(Aligned& text, Workspace& w) const override {
     if (leaves_alone(text.bytes)) return;
     decompose_all(text.bytes, w.numbers[0], w.numbers[1]);
@@ -152,6 +155,7 @@ class Form : public Normalizer {
 class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
+  Sees sees() const override { return Sees::kSpaces; }
   void apply(Aligned& text, Workspace&) const override {
     size_t begin = 0, end = text.bytes.size();
     const char* p = text.bytes.data();
@@ -178,6 +182,7 @@ class Strip : public Normalizer {
 // SentencePiece's nmt rules: control characters out, odd spaces to ' '.
 class Nmt : public Normalizer {
  public:
+  Sees sees() const override { return Sees::kPoint; }
   void apply(Aligned& text, Workspace& w) const override {
     filter(text, w, [](uint32_t c) {
       return !((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
@@ -201,6 +206,9 @@ class Replace : public Normalizer {
  public:
   Replace(std::string from, bool repeated, std::string to)
       : from_(std::move(from)), to_(std::move(to)), repeated_(repeated) {}
+  Sees sees() const override {
+    return from_.size() == 1 && !repeated_ ? Sees::kPoint : !repeated_ ? Sees::kString : Sees::kSpaces;
+  }
   void apply(Aligned& text, Workspace& w) const override {
     size_t match = text.bytes.find(from_);
     if (match == std::string::npos) return;
@@ -249,6 +257,7 @@ class Prepend : public Normalizer {
 class Precompiled : public Normalizer {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {}
+  Sees sees() const override { return Sees::kPoint; }
   void apply(Aligned& text, Workspace& w) const override {
     auto& changes = w.numbers[0];
     changes.clear();

@@ -10,6 +10,7 @@
 #include "text/pipeline.h"
 #include "text/unicode.h"
 #include "text/unigram.h"
+#include "text/unigram_shortcut.h"
 
 namespace bertie::text {
 namespace {
@@ -224,6 +225,7 @@ Definition read_sentence_piece(std::string_view bytes, const std::string& name, 
                          : roberta_frame(vocabulary.id(d.names.bos), vocabulary.id(d.names.eos));
   parts.model =
       std::make_unique<Unigram>(std::move(vocabulary), scores, UnigramSettings{.unk_id = list.unk_id});
+  parts.shortcut = UnigramShortcut::make(parts, d.added);
   d.road = std::make_unique<Pipeline>(std::move(parts), d.added);
   return d;
 }

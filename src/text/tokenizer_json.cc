@@ -12,6 +12,7 @@
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
 #include "text/unigram.h"
+#include "text/unigram_shortcut.h"
 #include "text/word_piece.h"
 
 namespace bertie::text {
@@ -86,6 +87,7 @@ class Interpreter {
     parts.model =
         std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,
                                   UnigramSettings{int32_t(unk), model_.flag("byte_fallback", false)});
+    parts.shortcut = UnigramShortcut::make(parts, d_.added);
     d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
   }
 
