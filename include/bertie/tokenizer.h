@@ -106,6 +106,11 @@ class BERTIE_API Tokenizer {
   // The text of a tokenizer.json; `name` is what errors call it.
   static Tokenizer from_json_text(std::string_view json, const std::string& name = "tokenizer.json");
 
+  // The bytes of a spiece.model or sentencepiece.bpe.model; `family` is "albert", "xlm-roberta" or
+  // "camembert".
+  static Tokenizer from_sentence_piece(std::string_view model, const std::string& family,
+                                       const std::string& name = "spiece.model");
+
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();

@@ -148,6 +148,11 @@ Tokenizer Tokenizer::from_json_text(std::string_view json, const std::string& na
   return Tokenizer(build(text::read_tokenizer_json(json, name, {})));
 }
 
+Tokenizer Tokenizer::from_sentence_piece(std::string_view model, const std::string& family,
+                                         const std::string& name) {
+  return Tokenizer(build(text::read_sentence_piece(model, name, family, {})));
+}
+
 size_t Tokenizer::room(bool pair, const EncodeOptions& options) const {
   if (options.max_length == kNoLimit) return kNoLimit;
   size_t specials = !options.add_special_tokens ? 0 : pair ? state_->pair_specials : state_->single_specials;
