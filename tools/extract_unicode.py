@@ -76,6 +76,21 @@ def flags():
     return table
 
 
+# What GPT-2's pattern calls a code point; the same names are in src/text/unicode.h.
+LETTER, NUMBER, BLANK = 1, 2, 3
+
+
+def kinds():
+    """\\p{L}, \\p{N} and \\s as the byte-level pre-tokenizer's pattern takes them."""
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    table = {}
+    for c in POINTS:
+        one = [len(split(f"{x}{chr(c)}{x}")) == 1 for x in ("a", "1", ".")]
+        assert sum(one) <= 1, hex(c)
+        table[c] = LETTER if one[0] else NUMBER if one[1] else 0 if one[2] else BLANK
+    return table
+
+
 def mappings():
     nfd, low = normalizers.NFD().normalize_str, bert(lowercase=True)
     decompose = {c: nfd(chr(c)) for c in POINTS if nfd(chr(c)) != chr(c)}
@@ -214,6 +229,7 @@ def main(path):
         places.append((c, len(pool), len(parts)))
         pool += map(ord, parts)
     flag_runs, class_runs, low = runs(table), runs(classes), lower_runs(lower)
+    kind_runs = runs(kinds())
     parts = [(c, [ord(p) for p in s]) for c, s in sorted(decompose.items())]
     print(f"{len(flag_runs)} runs of flags, {len(class_runs)} of classes, {len(low)} of lower case, "
           f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}, {len(composed)} compositions, "
@@ -235,6 +251,11 @@ const size_t kFlagRunCount = {len(flag_runs)};
 const FlagRun kClassRuns[] = {{
 {rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in class_runs], 6)}}};
 const size_t kClassRunCount = {len(class_runs)};
+
+// first, last, kind
+const FlagRun kKindRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in kind_runs], 6)}}};
+const size_t kKindRunCount = {len(kind_runs)};
 
 // first, last, step, what first becomes
 const LowerRun kLowerRuns[] = {{

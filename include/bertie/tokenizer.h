@@ -96,9 +96,9 @@ struct TokenizerOptions {
 
 class BERTIE_API Tokenizer {
  public:
-  // A directory with tokenizer.json, vocab.txt, spiece.model or sentencepiece.bpe.model (the first of them
-  // that is there), or one of these files. tokenizer_config.json and, for the last two, config.json beside
-  // them are read too. Throws Error.
+  // A directory with tokenizer.json, vocab.txt, vocab.json and merges.txt, spiece.model or
+  // sentencepiece.bpe.model (the first of these wins), or one of these files. tokenizer_config.json,
+  // special_tokens_map.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const std::filesystem::path& directory_or_file);
   // vocab.txt alone, with your own settings; or its text, one token a line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});

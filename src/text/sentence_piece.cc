@@ -172,7 +172,7 @@ Definition read_sentence_piece(std::string_view bytes, const std::string& name, 
                 "Save a tokenizer.json with transformers' save_pretrained.");
   const Family family = family_of(said, name);
   Definition d;
-  d.names = family == Family::kAlbert ? albert_names() : fairseq_names();
+  d.names = family == Family::kAlbert ? albert_names() : roberta_names();
   config.name(d.names);
   d.model_max_length = config.model_max_length.value_or(kNoLimit);
 
@@ -212,8 +212,8 @@ Definition read_sentence_piece(std::string_view bytes, const std::string& name, 
        {&d.names.bos, &d.names.eos, &d.names.unk, &d.names.sep, &d.names.pad, &d.names.cls})
     add_token({.content = *token, .special = true});
   add_token({.content = d.names.mask,
-             .lstrip = config.mask_lstrip.value_or(family == Family::kCamembert),
-             .normalized = config.mask_normalized.value_or(false),
+             .lstrip = family == Family::kCamembert || (config.mask && config.mask->lstrip),
+             .normalized = config.mask && config.mask->normalized,
              .special = true});
   for (AddedToken& t : d.added)
     if (t.normalized) t.content = normalized_text(parts.normalizers, t.content);

@@ -23,20 +23,36 @@ size_t count_specials(const std::vector<TemplateItem>& items) {
   return count;
 }
 
-text::TokenizerConfig config_beside(const fs::path& file) {
-  fs::path path = file.parent_path() / "tokenizer_config.json";
+bool is_there(const fs::path& path) {
   std::error_code ignored;  // what cannot be read is reported when it is opened
-  if (!fs::exists(path, ignored)) return {};
-  return text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  return fs::exists(path, ignored);
+}
+
+text::TokenizerConfig config_beside(const fs::path& file) {
+  text::TokenizerConfig config;
+  fs::path path = file.parent_path() / "tokenizer_config.json";
+  if (is_there(path)) config = text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  path.replace_filename("special_tokens_map.json");
+  if (is_there(path)) config.add_special_tokens(io::MappedFile(path).text(), path.string());
+  return config;
 }
 
 // What config.json calls the model; empty if there is none.
 std::string model_type_beside(const fs::path& file) {
   fs::path path = file.parent_path() / "config.json";
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
+  if (!is_there(path)) return "";
   nlohmann::json root = io::parse_json(io::MappedFile(path).text(), path.string());
   return root.is_object() ? io::get_string(root, "model_type", path.string(), "") : "";
+}
+
+// vocab.json (or merges.txt) and the other beside it.
+text::Definition load_bpe_files(const fs::path& file, const text::TokenizerConfig& config) {
+  fs::path vocab = file, merges = file;
+  vocab.replace_filename("vocab.json"), merges.replace_filename("merges.txt");
+  io::MappedFile vocab_file(vocab), merges_file(merges);
+  return text::read_bpe_files(
+      {vocab_file.text(), merges_file.text(), vocab.string(), merges.string(), model_type_beside(file)},
+      config);
 }
 
 // How many ids of each text stay. Lengths may be cut at room + 1: what is longer makes no difference.
@@ -120,14 +136,17 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   fs::path file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    file = path / "tokenizer.json";
-    for (const char* other : {"vocab.txt", "spiece.model", "sentencepiece.bpe.model"})
-      if (!fs::exists(file, ignored)) file = path / other;
-    if (!fs::exists(file, ignored))
-      throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt nor a SentencePiece model",
-                  "A model's directory has one of them beside config.json.");
+    for (const char* name :
+         {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
+      if (is_there(file = path / name)) break;
+    if (!is_there(file))
+      throw Error(
+          path.string() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
+          "A model's directory has one of them beside config.json.");
   }
   text::TokenizerConfig config = config_beside(file);
+  if (file.filename() == "vocab.json" || file.filename() == "merges.txt")
+    return Tokenizer(build(load_bpe_files(file, config)));
   io::MappedFile mapped(file);
   if (file.extension() == ".model")
     return Tokenizer(build(text::read_sentence_piece(

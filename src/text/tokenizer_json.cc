@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "text/bpe.h"
+#include "text/byte_level_road.h"
 #include "text/normalizers.h"
 #include "text/pipeline.h"
 #include "text/pre_tokenizers.h"
@@ -20,6 +22,24 @@ namespace {
 
 using nlohmann::json;
 
+// What tokenizer_config.json says replaces what tokenizer.json says, as in transformers' classes for these
+// models (its class of no model, PreTrainedTokenizerFast, takes the file as it is).
+void obey(const TokenizerConfig& config, json& root) {
+  if (!root.is_object() || config.tokenizer_class.starts_with("PreTrainedTokenizer")) return;
+  auto set = [&root](const char* section, const char* type, const char* key,
+                     const std::optional<bool>& said) {
+    if (!said || !root.contains(section)) return;
+    json& object = root[section];
+    if (object.is_object() && object.contains("type") && object["type"] == type) object[key] = *said;
+  };
+  set("normalizer", "BertNormalizer", "lowercase", config.lowercase);
+  set("normalizer", "BertNormalizer", "strip_accents", config.strip_accents);
+  set("normalizer", "BertNormalizer", "handle_chinese_chars", config.split_cjk);
+  set("pre_tokenizer", "ByteLevel", "add_prefix_space", config.add_prefix_space);
+  set("post_processor", "RobertaProcessing", "add_prefix_space", config.add_prefix_space);
+  set("post_processor", "RobertaProcessing", "trim_offsets", config.trim_offsets);
+}
+
 class Interpreter {
  public:
   Interpreter(TokenizerFile& file, const std::string& name, const TokenizerConfig& config)
@@ -34,10 +54,13 @@ class Interpreter {
     if (!model_.has("type") && model_.has("unk_id") && !file_.scores.empty()) type = "Unigram";
     if (type == "WordPiece")
       word_piece();
+    else if (type == "BPE")
+      bpe();
     else if (type == "Unigram")
       unigram();
     else
-      model_.unsupported("type", "WordPiece or Unigram");
+      model_.unsupported("type", "WordPiece, BPE or Unigram");
+    known_names();
     d_.decoders = make_decoders(root_.section("decoder"));
     d_.model_max_length = config_.model_max_length.value_or(kNoLimit);
     config_.name(d_.names);
@@ -76,19 +99,60 @@ class Interpreter {
       throw Error(model_.where("vocab") + ": a Unigram model needs a list of [token, score]");
     const size_t unk = model_.size("unk_id", {}, kMaxTokens);
     file_.vocabulary.seal("");
-    PipelineParts parts;
-    parts.normalizers = make_normalizers(root_.section("normalizer"));
-    parts.pre_tokenizers = make_pre_tokenizers(root_.section("pre_tokenizer"));
-    added_tokens([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
-    frame();
-    // tokenizer_config.json may say others.
-    d_.names = file_.vocabulary.id("[CLS]") >= 0 ? albert_names() : fairseq_names();
+    PipelineParts parts = steps();
+    // known_names() and tokenizer_config.json may say others.
+    d_.names = albert_names();
     if (file_.vocabulary.has(unk)) d_.names.unk = file_.vocabulary.token(unk);
     parts.model =
         std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,
                                   UnigramSettings{int32_t(unk), model_.flag("byte_fallback", false)});
     parts.shortcut = UnigramShortcut::make(parts, d_.added);
     d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
+  }
+
+  void bpe() {
+    if (const json* dropout = model_.find("dropout"); dropout && *dropout != 0.0)
+      model_.unsupported("dropout", "null");
+    BpeSettings settings{.unk_token = {},
+                         .prefix = model_.string("continuing_subword_prefix", ""),
+                         .suffix = model_.string("end_of_word_suffix", ""),
+                         .fuse_unk = model_.flag("fuse_unk", false),
+                         .byte_fallback = model_.flag("byte_fallback", false),
+                         .ignore_merges = model_.flag("ignore_merges", false)};
+    if (model_.find("unk_token")) settings.unk_token = model_.string("unk_token", {});
+    file_.vocabulary.seal("");
+    PipelineParts parts = steps();
+    auto model =
+        std::make_unique<Bpe>(std::move(file_.vocabulary), file_.merges, std::move(settings), model_.where());
+    if (auto byte_level = only_byte_level(root_.section("pre_tokenizer")))
+      parts.shortcut = byte_level_road(*model, *byte_level);
+    parts.model = std::move(model);
+    d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
+  }
+
+  // All but the model; the added tokens and the frame on the way, which the vocabulary must know.
+  PipelineParts steps() {
+    PipelineParts parts;
+    parts.normalizers = make_normalizers(root_.section("normalizer"));
+    parts.pre_tokenizers = make_pre_tokenizers(root_.section("pre_tokenizer"));
+    added_tokens([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
+    frame();
+    return parts;
+  }
+
+  // Where neither the model nor a tokenizer_config.json says otherwise: what the special tokens are called.
+  void known_names() {
+    auto known = [&](const char* name) {
+      return std::any_of(d_.added.begin(), d_.added.end(),
+                         [&](const AddedToken& t) { return t.content == name; });
+    };
+    if (known("[CLS]")) return;
+    std::string unk = d_.road->vocabulary().id(d_.names.unk) < 0 ? "" : d_.names.unk;
+    if (known("<s>") && known("</s>"))
+      d_.names = roberta_names();
+    else if (known("<|endoftext|>"))
+      d_.names = gpt2_names();
+    if (!unk.empty()) d_.names.unk = unk;
   }
 
   NormalizerSettings bert_normalizer() const {
@@ -158,6 +222,7 @@ class Interpreter {
 Definition read_tokenizer_json(std::string_view text, const std::string& name,
                                const TokenizerConfig& config) {
   TokenizerFile file = read_tokenizer_file(text, name);
+  obey(config, file.root);
   return Interpreter(file, name, config).run();
 }
 

@@ -20,8 +20,22 @@ struct SpecialNames {
   std::string unk = "[UNK]", cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]", bos, eos;
 };
 
-SpecialNames albert_names();
-SpecialNames fairseq_names();  // of RoBERTa and its kin
+inline SpecialNames roberta_names() {
+  return {.unk = "<unk>",
+          .cls = "<s>",
+          .sep = "</s>",
+          .pad = "<pad>",
+          .mask = "<mask>",
+          .bos = "<s>",
+          .eos = "</s>"};
+}
+inline SpecialNames albert_names() {
+  return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"};
+}
+inline SpecialNames gpt2_names() {
+  const char* end = "<|endoftext|>";
+  return {.unk = end, .cls = "", .sep = "", .pad = "", .mask = "", .bos = end, .eos = end};
+}
 
 struct Definition {
   std::unique_ptr<const Road> road;
@@ -34,18 +48,26 @@ struct Definition {
 
 // tokenizer_config.json, as far as it concerns a tokenizer: every field may be missing.
 struct TokenizerConfig {
-  std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents, add_prefix_space;
-  std::optional<bool> mask_lstrip, mask_normalized;  // where mask_token is more than a name
+  std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents;
+  std::optional<bool> add_prefix_space, trim_offsets, add_bos_token;
   std::optional<size_t> model_max_length;
-  std::optional<std::string> unk, cls, sep, pad, mask, bos, eos;
-  std::string tokenizer_class;  // empty if nobody says
+  std::string tokenizer_class;
+  std::optional<AddedToken> unk, cls, sep, pad, mask, bos, eos;
 
   void name(SpecialNames& names) const;  // those that it says
+  // special_tokens_map.json, whose names count more.
+  void add_special_tokens(std::string_view json, const std::string& name);
 };
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name);
 
 Definition read_vocab(std::string_view lines, const std::string& name, const TokenizerOptions& options,
                       const TokenizerConfig& config);
+// vocab.json and merges.txt of GPT-2 and RoBERTa; `model_type` is config.json's, if there is one.
+struct BpeFiles {
+  std::string_view vocab, merges;
+  std::string vocab_name, merges_name, model_type;
+};
+Definition read_bpe_files(const BpeFiles& files, const TokenizerConfig& config);
 Definition read_tokenizer_json(std::string_view json, const std::string& name, const TokenizerConfig& config);
 
 }  // namespace bertie::text

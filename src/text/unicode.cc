@@ -29,6 +29,7 @@ uint8_t look_up(const FlagRun* runs, size_t count, uint32_t point) {
 }  // namespace
 
 uint8_t flags(uint32_t point) { return look_up(kFlagRuns, kFlagRunCount, point); }
+Kind kind(uint32_t point) { return Kind(look_up(kKindRuns, kKindRunCount, point)); }
 uint8_t combining_class(uint32_t point) { return look_up(kClassRuns, kClassRunCount, point); }
 
 Mapped decompose_hangul(uint32_t syllable) {

@@ -21,10 +21,14 @@ enum Flag : uint8_t {
   kCombining = 128,  // any mark: taken out by the normalizer StripAccents
 };
 
+// What GPT-2's pattern takes a code point for: \p{L}, \p{N}, \s, or none of these.
+enum class Kind : uint8_t { kOther, kLetter, kNumber, kSpace };
+
 inline constexpr uint32_t kReplacement = 0xFFFD;
 inline constexpr uint32_t kPoints = 0x110000;
 
 uint8_t flags(uint32_t point);
+Kind kind(uint32_t point);
 uint8_t combining_class(uint32_t point);
 
 // One code point's canonical decomposition, or its lower case; itself if it has none. `count` is 1 to 4.

@@ -30,6 +30,8 @@ extern const FlagRun kFlagRuns[];
 extern const size_t kFlagRunCount;
 extern const FlagRun kClassRuns[];
 extern const size_t kClassRunCount;
+extern const FlagRun kKindRuns[];
+extern const size_t kKindRunCount;
 extern const LowerRun kLowerRuns[];
 extern const size_t kLowerRunCount;
 extern const Decomposition kDecompositions[];

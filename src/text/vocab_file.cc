@@ -18,13 +18,26 @@ std::optional<bool> optional_bool(const nlohmann::json& object, const char* key,
   return io::get_bool(object, key, name);
 }
 
-// "[UNK]", or {"content": "[UNK]", ...} as older files have it.
-std::optional<std::string> optional_token(const nlohmann::json& object, const char* key,
-                                          const std::string& name) {
+// "[UNK]", or {"content": "[UNK]", ...} as other files have it.
+std::optional<AddedToken> optional_token(const nlohmann::json& object, const char* key,
+                                         const std::string& name) {
   auto it = object.find(key);
   if (it == object.end() || it->is_null()) return {};
-  if (it->is_object()) return io::get_string(*it, "content", name);
-  return io::get_string(object, key, name);
+  AddedToken token;
+  token.special = true;
+  if (it->is_object()) {
+    Section said(*it, name + ": " + key);
+    token.content = said.string("content", {});
+    token.single_word = said.flag("single_word", false);
+    token.lstrip = said.flag("lstrip", false);
+    token.rstrip = said.flag("rstrip", false);
+    token.normalized = said.flag("normalized", false);
+  } else {
+    token.content = io::get_string(object, key, name);
+  }
+  if (token.content.empty() || token.content.size() > kMaxTokenBytes)
+    throw Error(name + ": " + key + ": expected a token, found " + io::quote(token.content));
+  return token;
 }
 
 // Spaces at a line's end (a carriage return among them) are no part of a token.
@@ -39,40 +52,41 @@ std::string_view without_trailing_space(std::string_view line) {
   return line;
 }
 
+void add_tokens(const nlohmann::json& root, const std::string& name, TokenizerConfig& config) {
+  for (auto [to, key] : {std::pair{&config.unk, "unk_token"},
+                         {&config.cls, "cls_token"},
+                         {&config.sep, "sep_token"},
+                         {&config.pad, "pad_token"},
+                         {&config.mask, "mask_token"},
+                         {&config.bos, "bos_token"},
+                         {&config.eos, "eos_token"}})
+    if (auto said = optional_token(root, key, name)) *to = said;
+}
+
+nlohmann::json parse_object(std::string_view json, const std::string& name) {
+  nlohmann::json root = io::parse_json(json, name);
+  if (!root.is_object()) throw Error(name + ": expected an object, found " + root.type_name());
+  return root;
+}
+
 }  // namespace
 
-SpecialNames albert_names() { return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"}; }
-SpecialNames fairseq_names() {
-  return {.unk = "<unk>",
-          .cls = "<s>",
-          .sep = "</s>",
-          .pad = "<pad>",
-          .mask = "<mask>",
-          .bos = "<s>",
-          .eos = "</s>"};
+void TokenizerConfig::add_special_tokens(std::string_view json, const std::string& name) {
+  add_tokens(parse_object(json, name), name, *this);
 }
 
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name) {
-  nlohmann::json root = io::parse_json(json, name);
-  if (!root.is_object()) throw Error(name + ": expected an object, found " + root.type_name());
+  nlohmann::json root = parse_object(json, name);
   TokenizerConfig config;
   config.lowercase = optional_bool(root, "do_lower_case", name);
   config.strip_accents = optional_bool(root, "strip_accents", name);
   config.split_cjk = optional_bool(root, "tokenize_chinese_chars", name);
   config.keep_accents = optional_bool(root, "keep_accents", name);
   config.add_prefix_space = optional_bool(root, "add_prefix_space", name);
+  config.trim_offsets = optional_bool(root, "trim_offsets", name);
+  config.add_bos_token = optional_bool(root, "add_bos_token", name);
   config.tokenizer_class = io::get_string(root, "tokenizer_class", name, "");
-  if (auto mask = root.find("mask_token"); mask != root.end() && mask->is_object()) {
-    config.mask_lstrip = optional_bool(*mask, "lstrip", name);
-    config.mask_normalized = optional_bool(*mask, "normalized", name);
-  }
-  config.unk = optional_token(root, "unk_token", name);
-  config.cls = optional_token(root, "cls_token", name);
-  config.sep = optional_token(root, "sep_token", name);
-  config.pad = optional_token(root, "pad_token", name);
-  config.mask = optional_token(root, "mask_token", name);
-  config.bos = optional_token(root, "bos_token", name);
-  config.eos = optional_token(root, "eos_token", name);
+  add_tokens(root, name, config);
   // Hugging Face writes 1e30 where nobody knew the limit.
   auto length = root.find("model_max_length");
   if (length != root.end() && !length->is_null()) {
@@ -91,7 +105,7 @@ void TokenizerConfig::name(SpecialNames& names) const {
                           {&mask, &names.mask},
                           {&bos, &names.bos},
                           {&eos, &names.eos}})
-    if (*said) *to = **said;
+    if (*said) *to = (*said)->content;
 }
 
 Definition read_vocab(std::string_view lines, const std::string& name, const TokenizerOptions& options,

@@ -31,11 +31,15 @@ void Vocabulary::add(std::string_view token, uint64_t id) {
                     " bytes, at most " + std::to_string(kMaxTokenBytes) + " are allowed",
                 "A vocabulary has one short token a line. Is this a vocabulary file?");
   if (text_.size() + token.size() > kMaxVocabularyBytes) throw Error(name_ + ": the vocabulary is too large");
+  // Ids with wide gaps would make a small file take much memory.
+  if (id >= tokens_.size() && id > 4 * count_ + 100'000)
+    throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) + " after only " +
+                std::to_string(count_) + " tokens");
+  add_sparse(token, id);
+}
+
+void Vocabulary::add_sparse(std::string_view token, uint64_t id) {
   if (id >= tokens_.size()) {
-    // Ids with wide gaps would make a small file take much memory.
-    if (id > 4 * count_ + 100'000)
-      throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) +
-                  " after only " + std::to_string(count_) + " tokens");
     tokens_.resize(id + 1);
   } else if (tokens_[id].begin != kNone) {
     throw Error(name_ + ": id " + std::to_string(id) + " stands for both " + io::quote(this->token(id)) +

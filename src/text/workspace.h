@@ -43,6 +43,12 @@ struct Path {
   uint32_t begin, node;
 };
 
+// A part of a word: a token, and how many bytes it takes.
+struct Symbol {
+  int32_t id;
+  uint32_t length;
+};
+
 // Reused by every step; what a step leaves in `spare`, `spare_words` and `numbers` nobody reads.
 struct Workspace {
   std::string valid;  // the text, where it had bytes that are not UTF-8
@@ -50,6 +56,8 @@ struct Workspace {
   Aligned text, spare;
   Aligned whole;  // normalised text that added tokens split
   std::vector<Span> words, spare_words;
+  std::vector<Symbol> symbols;
+  std::string tail;  // a word that lies too near to the text's end, and such
   std::vector<uint64_t> numbers[2];
   std::vector<Path> paths;
 };
