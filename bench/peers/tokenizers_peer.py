@@ -64,7 +64,8 @@ def main():
                 best["fast"] = min(best["fast"], clock(lambda: peer.encode_batch_fast(lines)))
             speed = {k: len(data) / v / 1e6 for k, v in best.items()}
             theirs = max(speed["encode"], speed["batch"])
-            name, file = pathlib.Path(vocab).parent.name, pathlib.Path(path).name
+            name, file = pathlib.Path(vocab).resolve().parent.name, pathlib.Path(path).name
+            name = pathlib.Path(vocab).name if vocab.endswith(".json") else name
             print(f"{name} on {file}: bertie {speed['bertie']:.1f} MB/s, encode {speed['encode']:.2f}, encode_batch {speed['batch']:.2f} "
                   f"(without offsets {speed['fast']:.2f}); {speed['bertie'] / theirs:.1f} times", flush=True)
 
