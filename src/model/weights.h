@@ -1,7 +1,6 @@
 #pragma once
 // A model's weights, and the one table that declares them (weights.cc). Loading, saving, random
 // initialisation and counting walk the table; so will the optimiser.
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -72,12 +71,11 @@ struct Weights {
   const kernels::Linear& decoder() const;
 
  private:
-  mutable std::once_flag decoder_once_;
-  mutable kernels::Linear decoder_;
-  mutable Block decoder_memory_;
+  PackedTable decoder_;
 };
 
-// hidden_act's value as an Activation; Error naming the file if there is no such one.
-kernels::Activation activation_named(const std::string& name, const std::string& file);
+// hidden_act's value as an Activation; Error naming the file and the key if there is no such one.
+kernels::Activation activation_named(const std::string& name, const std::string& file,
+                                     std::string_view key = "hidden_act");
 
 }  // namespace bertie
