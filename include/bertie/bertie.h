@@ -9,4 +9,5 @@
 #include "bertie/explain.h"
 #include "bertie/model.h"
 #include "bertie/tokenizer.h"
+#include "bertie/transformer.h"
 #include "bertie/view.h"
