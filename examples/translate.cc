@@ -4,15 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 int main(int argc, char** argv) try {
   if (argc < 3) return std::fprintf(stderr, "usage: %s MODEL_DIRECTORY ID...\n", argv[0]), 2;
-  const std::string name = argv[1];
   std::vector<int32_t> source;
   for (int i = 2; i < argc; ++i) source.push_back(std::atoi(argv[i]));
-  const bertie::Transformer model = bertie::Transformer::load(name);
+  const bertie::Transformer model = bertie::Transformer::load(argv[1]);
   const std::vector<int32_t> offsets{0, int32_t(source.size())};
 
   // Write: the likeliest token each time, with a cache.
@@ -31,11 +29,9 @@ int main(int argc, char** argv) try {
       run.decode({.ids = target, .offsets = target_offsets}, {.attention = true});
   const bertie::Matrix<const float> looks = out.cross(model.config().decoder_layers - 1, 0, 0);
   std::printf("\ncross-attention: (%zu target tokens, %zu source tokens)\n", looks.rows(), looks.cols());
-  for (size_t t = 0; t < looks.rows(); ++t) {
-    std::printf("%6d", target[t]);
-    for (float weight : looks[t]) std::printf("  %.3f", double(weight));
-    std::printf("\n");
-  }
+  for (size_t t = 0; t < looks.rows(); ++t)
+    for (size_t s = 0; s < looks.cols(); ++s)
+      std::printf("%.3f%c", double(looks(t, s)), s + 1 < looks.cols() ? ' ' : '\n');
 } catch (const bertie::Error& error) {
   std::fprintf(stderr, "%s\n%s\n", error.what(), error.hint().c_str());
   return 1;
