@@ -7,6 +7,7 @@
 #include "bertie/encoder.h"
 #include "bertie/error.h"
 #include "bertie/explain.h"
+#include "bertie/hub.h"
 #include "bertie/model.h"
 #include "bertie/tokenizer.h"
 #include "bertie/transformer.h"

@@ -42,7 +42,8 @@ struct BERTIE_API Config {
 
   static Config base() { return {}; }
   static Config large() { return {.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 4096}; }
-  // A published model's shape: bert-base, bert-large, roberta-base, distilbert-base, albert-base, gpt2.
+  // A published model's shape: bert-base, bert-large, minilm, roberta-base, xlm-roberta-base,
+  // distilbert-base, albert-base, gpt2.
   static Config named(const std::string& name);
 
   // Reads config.json, or the one in a directory. Throws Error naming the key that is wrong.

@@ -51,12 +51,14 @@ struct AttentionSteps {
   std::vector<int32_t> ids;         // n, where a tokenizer gave them
   size_t layer = 0, layers = 1;     // from 0, of how many
   size_t head = 0, heads = 1;
+  bool causal = false;  // a token sees itself and those before it only (GPT-2)
+  double scale = 1;     // what scores are multiplied by: 1/√D, but for some GPT-2s
 
-  Grid x;                            // (n, C): what comes into the layer
+  Grid x;                            // (n, C): what comes into the layer (GPT-2: through its first norm)
   Grid w_q, w_k, w_v;                // (C, D), (C, D), (C, Dv): this head's part, as the formula writes it
   std::vector<float> b_q, b_k, b_v;  // D, D, Dv; zeros where there are no biases
   Grid q, k, v;                      // (n, D), (n, D), (n, Dv)
-  Grid scores, scaled, weights;      // (n, n): rows look at columns
+  Grid scores, scaled, weights;      // (n, n): rows look at columns; what is not seen is scaled to -inf
   Grid output;                       // (n, Dv)
   Grid concatenated;                 // (n, H·Dv)
   Grid w_o;                          // (H·Dv, C)

@@ -33,14 +33,11 @@ struct NamedConfig {
 };
 
 std::vector<NamedConfig> configs(const BenchOptions& o) {
-  Config minilm;
-  minilm.layers = 6, minilm.hidden = 384, minilm.intermediate = 1536;
-  const std::vector<NamedConfig> known{
-      {"bert-base", Config::base()}, {"minilm", minilm}, {"bert-large", Config::large()}};
-  if (o.model.empty()) return {known[0], known[1]};
-  for (const NamedConfig& c : known)
-    if (c.name == o.model) return {c};
-  throw Error(fmt::format("no model shape is called {}", o.model), "use bert-base, minilm or bert-large");
+  std::vector<NamedConfig> chosen;
+  for (const std::string& name :
+       o.model.empty() ? std::vector<std::string>{"bert-base", "minilm"} : std::vector<std::string>{o.model})
+    chosen.push_back({name, Config::named(name)});
+  return chosen;
 }
 
 struct NamedShape {
@@ -70,7 +67,7 @@ double encode_operations(const Config& c, const std::vector<int>& lengths) {
   for (int n : lengths) {
     const double per_token =
         2.0 * double(4 * c.hidden * c.hidden + 2 * c.hidden * c.intermediate) + 4.0 * n * double(c.hidden);
-    operations += n * per_token * double(c.layers);
+    operations += n * per_token * double(c.depth());
   }
   return operations;
 }
@@ -127,16 +124,70 @@ int bench_encode(const BenchOptions& o) {
   return 0;
 }
 
+// A text continued token by token: each reads all weights once, so that memory's speed is what counts.
+int bench_generate(const BenchOptions& o) {
+  constexpr size_t kPrompt = 128, kNew = 64;
+  const std::string name = o.model.empty() ? "gpt2" : o.model;
+  const Model model = Model::random(Config::named(name));
+  if (!model.config().causal())
+    throw Error(fmt::format("{} does not continue texts", name), "bertie bench generate --model gpt2");
+  std::vector<int32_t> prompt(kPrompt);
+  Random random(7);
+  for (int32_t& id : prompt) id = int32_t(random.below(uint32_t(model.config().vocabulary)));
+  if (!o.json)
+    fmt::print(
+        "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights ({})\n\n{:>8}{:>14}"
+        "{:>14}{:>12}{:>10}\n",
+        name, kPrompt, kNew, kernels::instruction_set(), "threads", "prompt ms", "ms a token", "tokens/s",
+        "GB/s");
+  for (int threads : thread_counts(o)) {
+    Run run(model, threads);
+    double best_prompt = 1e9, best_token = 1e9;
+    const auto begin = Clock::now();
+    do {
+      Cache cache(model);
+      const auto step = [&](std::span<const int32_t> ids) {
+        const int32_t offsets[2] = {0, int32_t(ids.size())}, last[1] = {int32_t(ids.size()) - 1};
+        const auto logits =
+            run.forward({.ids = ids, .offsets = offsets}, {.head = Head::kCausalLm, .rows = last}, cache)
+                .logits[0];
+        return int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      };
+      auto start = Clock::now();
+      int32_t next = step(prompt);
+      best_prompt = std::min(best_prompt, seconds_since(start));
+      start = Clock::now();
+      for (size_t i = 1; i < kNew; ++i) next = step(std::span(&next, 1));
+      best_token = std::min(best_token, seconds_since(start) / double(kNew - 1));
+    } while (seconds_since(begin) < (o.seconds > 0 ? o.seconds : 5.0));
+    const double rate = double(model.parameters() * sizeof(float)) / best_token / 1e9;
+    if (o.json)
+      fmt::print("{}\n", nlohmann::json{{"model", name},
+                                        {"threads", threads},
+                                        {"prompt_milliseconds", best_prompt * 1e3},
+                                        {"milliseconds_per_token", best_token * 1e3},
+                                        {"tokens_per_second", 1 / best_token},
+                                        {"gigabytes_per_second", rate}}
+                             .dump());
+    else
+      fmt::print("{:>8}{:>14.1f}{:>14.2f}{:>12.1f}{:>10.1f}\n", threads, best_prompt * 1e3, best_token * 1e3,
+                 1 / best_token, rate);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 // From nothing to the first sentence vector, as a short program meets it: files are in the page cache after
 // the first time.
 int bench_load(const BenchOptions& o) {
   if (o.path.empty())
     throw Error("bench load needs a model's directory", "bertie bench load all-MiniLM-L6-v2");
+  const std::filesystem::path model = find_model(o.path.string());
   std::vector<double> times;
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    Encoder encoder = Encoder::load(o.path, o.threads);
+    Encoder encoder = Encoder::load(model, o.threads);
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
@@ -156,7 +207,9 @@ int bench_tokenize(const BenchOptions& o) {
   if (o.path.empty() || o.model.empty())
     throw Error("bench tokenize needs a tokenizer and a text file",
                 "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
-  const Tokenizer tokenizer = Tokenizer::load(o.model);
+  // A tokenizer may be a file alone.
+  const Tokenizer tokenizer = Tokenizer::load(
+      std::filesystem::is_regular_file(o.model) ? std::filesystem::path(o.model) : find_model(o.model));
   std::ifstream in(o.path);
   if (!in) throw Error(fmt::format("cannot read {}", o.path.string()));
   std::vector<std::string> lines;
@@ -240,6 +293,7 @@ int bench_gemm(const BenchOptions& o) {
 
 int bench(const BenchOptions& o) {
   if (o.what == "encode") return bench_encode(o);
+  if (o.what == "generate") return bench_generate(o);
   if (o.what == "load") return bench_load(o);
   if (o.what == "tokenize") return bench_tokenize(o);
   if (o.what == "gemm") return bench_gemm(o);

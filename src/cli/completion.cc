@@ -9,6 +9,9 @@
 namespace bertie::cli {
 namespace {
 
+// What completes as a folder: a model may be one.
+bool is_folder(std::string_view argument) { return argument == "DIR" || argument == "MODEL"; }
+
 // Options that hold within a command, its own first.
 std::vector<Option> options_of(const Command& command) {
   std::vector<Option> all = command.options;
@@ -44,7 +47,7 @@ std::string bash_argument(const Option& option) {
   if (!option.choices.empty())
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", words_of(option.choices));
   if (option.argument == "FILE") return "COMPREPLY=($(compgen -f -- \"$word\"))";
-  if (option.argument == "DIR") return "COMPREPLY=($(compgen -d -- \"$word\"))";
+  if (is_folder(option.argument)) return "COMPREPLY=($(compgen -d -- \"$word\"))";
   return "COMPREPLY=()";
 }
 
@@ -116,7 +119,7 @@ std::string zsh_help(std::string_view text) {  // brackets and colons mean somet
 std::string zsh_argument(std::string_view argument, const std::vector<Choice>& choices) {
   if (!choices.empty()) return fmt::format(":{}:({})", argument, words_of(choices));
   if (argument == "FILE") return ":FILE:_files";
-  if (argument == "DIR") return ":DIR:_files -/";
+  if (is_folder(argument)) return fmt::format(":{}:_files -/", argument);
   return argument.empty() ? "" : fmt::format(":{}: ", argument);
 }
 
@@ -177,7 +180,7 @@ std::string fish() {
       out += fmt::format(" -x -a '{}'", words_of(option.choices));
     else if (option.argument == "FILE")
       out += " -r -F";
-    else if (option.argument == "DIR")
+    else if (is_folder(option.argument))
       out += " -x -a '(__fish_complete_directories)'";
     else if (!option.argument.empty())
       out += " -x";

@@ -50,7 +50,7 @@ class Progress {
     std::string line = fmt::format("{} texts, {:.0f}/s", with_commas(count), double(count) / now);
     if (texts.total() > 0 && texts.done() > 0) {
       const double share = std::min(1.0, double(texts.done()) / double(texts.total()));
-      line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration(now / share - now));
+      line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration_text(now / share - now));
     }
     show_progress_line(line);
   }
@@ -63,12 +63,6 @@ class Progress {
   }
 
  private:
-  static std::string duration(double seconds) {
-    const auto s = size_t(seconds + 0.5);
-    if (s < 60) return fmt::format("{} s", s);
-    if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
-    return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
-  }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }

@@ -20,14 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string size_text(size_t bytes) {
-  constexpr std::string_view kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string pooling_text(const Pooling& pooling) {
   std::vector<std::string_view> parts;
   if (pooling.cls) parts.push_back("cls");
@@ -36,6 +28,18 @@ std::string pooling_text(const Pooling& pooling) {
   if (pooling.mean_sqrt_length) parts.push_back("mean_sqrt_length");
   return fmt::format("{}", fmt::join(parts, "+"));
 }
+
+// What may sit on top, and the command that uses it.
+struct NamedHead {
+  Head head;
+  std::string_view name, command;
+};
+constexpr NamedHead kHeads[] = {{Head::kMaskedLm, "masked language model", "fill-mask"},
+                                {Head::kNextSentence, "next sentence", "next-sentence"},
+                                {Head::kClassify, "sequence classification", "classify"},
+                                {Head::kTag, "token classification", "tag"},
+                                {Head::kAnswer, "question answering", "answer"},
+                                {Head::kCausalLm, "language model", "generate"}};
 
 struct File {
   std::string name;
@@ -57,8 +61,11 @@ std::vector<File> files_of(const fs::path& directory) {
   return files;
 }
 
-std::string title_of(const fs::path& directory) {
-  return printable(directory.lexically_normal().filename().empty()
+std::string title_of(const Settings& named, const fs::path& directory) {
+  const bool by_name =
+      named.model && directory != *named.model;  // a snapshot's folder is called by its commit
+  return printable(by_name ? *named.model
+                   : directory.lexically_normal().filename().empty()
                        ? directory.parent_path().filename().string()
                        : directory.filename().string());
 }
@@ -130,7 +137,7 @@ int transformer_info(const Settings& settings, const fs::path& directory) {
     return fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", layers, c.hidden, heads, ffn,
                        printable(c.activation));
   };
-  print("{}\n\n", style.bold(title_of(directory)));
+  print("{}\n\n", style.bold(title_of(settings, directory)));
   row("family", "marian: the original Transformer, an encoder and a decoder");
   row("encoder", side(c.encoder_layers, c.encoder_heads, c.encoder_ffn));
   row("decoder", side(c.decoder_layers, c.decoder_heads, c.decoder_ffn));
@@ -155,7 +162,7 @@ int info_command(const Settings& settings) {
   }
   const fs::path directory = model_directory(named);
   const fs::path folder = transformer_folder(directory);
-  if (TransformerConfig::describes(folder)) return transformer_info(settings, folder);
+  if (TransformerConfig::describes(folder)) return transformer_info(named, folder);
   const Model model = Model::load(folder);
   const Config& config = model.config();
   std::error_code error;
@@ -166,18 +173,20 @@ int info_command(const Settings& settings) {
   const Modules modules = load_modules(directory, config.hidden);
   const size_t longest =
       max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
-  const std::string config_name = (folder / "config.json").string();
-  const nlohmann::json config_json = io::parse_json(io::MappedFile(config_name).text(), config_name);
-  const std::string family = io::get_string(config_json, "model_type", config_name, "bert");
   const Stored stored(directory, model.weights().files);
   const size_t weights_memory = model.weights().memory.size() + model.weights().word.data.size();
   // Hidden states, their copies and the widest product; as run.cc lays them out.
   const size_t token_memory =
       (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);
 
+  std::vector<std::string_view> heads, commands;
+  for (const auto& [head, name, command] : kHeads)
+    if (model.has(head)) heads.push_back(name), commands.push_back(command);
+  const bool labelled = model.has(Head::kClassify) || model.has(Head::kTag);
+
   if (settings.json) {
     nlohmann::ordered_json out = {
-        {"family", family},
+        {"family", config.model_type},
         {"layers", config.layers},
         {"hidden", config.hidden},
         {"heads", config.heads},
@@ -188,6 +197,8 @@ int info_command(const Settings& settings) {
         {"types", config.types},
         {"parameters", model.parameters()},
         {"has_pooler", model.has_pooler()},
+        {"heads_on_top", heads},
+        {"labels", labelled ? nlohmann::ordered_json(config.labels) : nlohmann::ordered_json(nullptr)},
         {"dimension", modules.output_size(config.hidden)},
         {"pooling", pooling_text(modules.pooling)},
         {"normalize", modules.pooling.normalize},
@@ -206,12 +217,16 @@ int info_command(const Settings& settings) {
 
   const Style style = Style::for_output();
   const auto row = [&](std::string_view name, const std::string& value) { print_row(style, name, value); };
-  print("{}\n\n", style.bold(title_of(directory)));
-  row("family", printable(family));
+  print("{}\n\n", style.bold(title_of(named, directory)));
+  row("family", config.model_type);
   row("shape", fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", config.layers,
                            config.hidden, config.heads, config.intermediate, printable(config.activation)));
   row("parameters", fmt::format("{}{}", with_commas(model.parameters()),
                                 model.has_pooler() ? ", pooler included" : ", no pooler"));
+  row("heads", heads.empty()
+                   ? "none: hidden states, attention and vectors"
+                   : fmt::format("{} (bertie {})", fmt::join(heads, ", "), fmt::join(commands, ", bertie ")));
+  if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
                              : "none: neither tokenizer.json nor vocab.txt is there");

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "bertie/hub.h"
 #include "cli/terminal.h"
 
 namespace bertie::cli {
@@ -42,15 +43,16 @@ bool has_model(const Settings& settings) {
 
 std::string tokenizer_directory(const Settings& settings) {
   if (!has_model(settings))
-    throw UsageError("no model was given", "--model DIR, or once for all: export BERTIE_MODEL=DIR");
+    throw UsageError(
+        "no model was given",
+        "--model NAME (after bertie pull NAME) or --model DIR; once for all: export BERTIE_MODEL=NAME");
   const std::string name = settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
-  std::error_code error;
-  if (std::filesystem::is_directory(name, error)) return name;
-  const bool exists = std::filesystem::exists(name, error);
-  throw Error(fmt::format("there is no model {}: {}", in_quotes(name),
-                          exists ? "it is not a folder" : "no such folder") +
-                  (settings.model ? "" : " (from $BERTIE_MODEL)"),
-              "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
+  try {
+    return find_model(name).string();
+  } catch (const Error& error) {
+    if (settings.model) throw;
+    throw Error(fmt::format("{} (from $BERTIE_MODEL)", error.what()), error.hint());
+  }
 }
 
 std::string model_directory(const Settings& settings) {
@@ -58,6 +60,10 @@ std::string model_directory(const Settings& settings) {
   std::error_code error;
   for (const char* file : {"config.json", "modules.json"})
     if (std::filesystem::exists(std::filesystem::path(name) / file, error)) return name;
+  if (settings.model && name != *settings.model)  // in the cache, but not all of it
+    throw Error(fmt::format("the model {} is not complete: {} has no config.json", in_quotes(*settings.model),
+                            in_quotes(name)),
+                fmt::format("bertie pull {}", *settings.model));
   throw Error(fmt::format("{} is not a model: it has no config.json", in_quotes(name)),
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }

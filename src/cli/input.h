@@ -9,8 +9,8 @@
 
 namespace bertie::cli {
 
-// --model or $BERTIE_MODEL; a UsageError that says how to give one where there is neither, an Error where
-// it is no directory.
+// The folder of --model or $BERTIE_MODEL, which may be a folder or a name in the cache; a UsageError that
+// says how to give one where there is neither, an Error where it is not there.
 std::string model_directory(const Settings& settings);      // with config.json in it
 std::string tokenizer_directory(const Settings& settings);  // perhaps nothing but a tokenizer
 bool has_model(const Settings& settings);

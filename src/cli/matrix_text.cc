@@ -23,11 +23,13 @@ std::string without_end_spaces(const std::string& line) {
 int decimals_for(Matrix<const float> matrix) {
   int decimals = 0;
   for (size_t r = 0; r < matrix.rows(); ++r)
-    for (float value : matrix[r])
+    for (float value : matrix[r]) {
+      if (!std::isfinite(value)) continue;  // a key that is not seen
       for (; decimals < kMostDecimals; ++decimals) {
         const double scaled = double(value) * std::pow(10, decimals);
         if (std::abs(scaled - std::round(scaled)) < 1e-6 * std::max(1.0, std::abs(scaled))) break;
       }
+    }
   return decimals;
 }
 

@@ -20,8 +20,8 @@ const std::vector<Option>& global_options() {
   static const std::vector<Option> table = {
       {.name = "model",
        .letter = 'm',
-       .argument = "DIR",
-       .help = "model directory, in the Hugging Face layout",
+       .argument = "MODEL",
+       .help = "model: a folder in the Hugging Face layout, or a name that was pulled",
        .standard = "$BERTIE_MODEL",
        .to = &Settings::model},
       {.name = "threads",
@@ -202,16 +202,86 @@ const std::vector<Command>& commands() {
        .words = "[MODEL]",
        .most_words = 1,
        .summary = "what a model is: shape, parameters, files, memory",
-       .about = "Opens the model in the directory MODEL (or --model) and says what it is.",
+       .about = "Opens MODEL (or --model), a folder or a name that was pulled, and says what it is.",
        .examples = {{"bertie info all-MiniLM-L6-v2", "for reading"},
                     {"bertie info all-MiniLM-L6-v2 --json", "for programs"}},
        .run = info_command},
+      {.name = "pull",
+       .words = "NAME[@REVISION]",
+       .most_words = 1,
+       .summary = "download a model from the hub",
+       .about =
+           "Gets what Bertie reads of a model (configuration, tokenizer, safetensors) into the cache that "
+           "Python's huggingface_hub uses, and says where it is. Every file is checked against its SHA sum. "
+           "A "
+           "download that was cut off goes on where it stopped.\n\n"
+           "REVISION is a branch, a tag or a commit. Weights that are pickles are refused: reading them can "
+           "run "
+           "code.",
+       .examples = {{"bertie pull sentence-transformers/all-MiniLM-L6-v2", "then --model takes this name"},
+                    {"bertie pull google-bert/bert-base-uncased@main", "a branch"},
+                    {"HF_TOKEN=... bertie pull organisation/private-model", "with a token"}},
+       .run = pull_command},
+      {.name = "models",
+       .words = "",
+       .most_words = 0,
+       .summary = "the models that are here",
+       .about = "Lists the models in the cache: those pulled with Bertie, and those that Python downloaded. "
+                "Any of "
+                "these names may stand after --model.",
+       .examples = {{"bertie models", "for reading"}, {"bertie models --json", "a JSON object a line"}},
+       .run = models_command},
+      {.name = "convert",
+       .words = "FROM TO",
+       .most_words = 2,
+       .summary = "a checkpoint to a folder of safetensors, under today's names",
+       .about = "Reads a model folder, a .safetensors file (or .safetensors.index.json), or an .npz file, "
+                "and writes the "
+                "folder TO, whole or not at all: model.safetensors, config.json, the tokenizer, and the "
+                "modules of a "
+                "sentence-transformers model.\n\n"
+                "Tensors get the names that transformers gives them today. Known are the names of Google's "
+                "BERT and "
+                "ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The optimiser's "
+                "state, "
+                "buffers and copies of tied tensors are left out. A tensor that the model has no use for is "
+                "an error, "
+                "unless --drop or --drop-unknown leaves it out.\n\n"
+                "Pickles (.bin, .pt), TensorFlow, Keras, Flax and ONNX files are not read; the error says "
+                "which lines of "
+                "Python make a file that is.",
+       .options = {{.name = "dtype",
+                    .argument = "TYPE",
+                    .help = "numbers of the new file",
+                    .standard = "as they are",
+                    .to = &Settings::dtype,
+                    .choices = {{"fp32", "32 bits"}, {"fp16", "16 bits, IEEE"}, {"bf16", "16 bits, bfloat"}}},
+                   {.name = "config",
+                    .argument = "FILE",
+                    .help = "config.json to use",
+                    .standard = "the one beside FROM",
+                    .to = &Settings::config},
+                   {.name = "drop",
+                    .argument = "NAME",
+                    .help = "leave out this tensor; may be given again",
+                    .to = &Settings::drop},
+                   {.name = "drop-unknown",
+                    .help = "leave out tensors that the model has no use for",
+                    .to = &Settings::drop_unknown},
+                   {.name = "force", .help = "replace the model in TO", .to = &Settings::force}},
+       .examples = {{"bertie convert all-MiniLM-L6-v2 minilm-fp16 --dtype fp16", "half the size"},
+                    {"bertie convert bert_model.npz bert --config bert_config.json",
+                     "Google's names, from TensorFlow"},
+                    {"bertie convert old.safetensors new --drop-unknown --json",
+                     "what is left out, as JSON"}},
+       .run = convert_command},
       {.name = "bench",
        .words = "WHAT [PATH]",
        .most_words = 2,
        .summary = "how fast, as a share of what this machine can do",
        .about = "Measures, and measures the machine's own peak in the same run.",
        .choices = {{"encode", "forward passes with random weights of a known shape"},
+                   {"generate", "continuing a text with random weights of GPT-2's shape"},
                    {"attention", "every mechanism from short to long: time and memory"},
                    {"load", "from a model directory PATH to the first vector"},
                    {"tokenize", "the text file PATH, with the tokenizer of --model"},
@@ -220,10 +290,17 @@ const std::vector<Command>& commands() {
            {{.name = "model",
              .letter = 'm',
              .argument = "M",
-             .help = "for encode a shape's name; for tokenize a model directory or vocabulary",
+             .help = "for encode and generate a shape's name; for tokenize a model directory or vocabulary",
              .standard = "bert-base and minilm",
              .to = &Settings::model,
-             .choices = {{"bert-base", "12 x 768"}, {"minilm", "6 x 384"}, {"bert-large", "24 x 1024"}}},
+             .choices = {{"bert-base", "12 x 768"},
+                         {"minilm", "6 x 384"},
+                         {"bert-large", "24 x 1024"},
+                         {"roberta-base", "12 x 768"},
+                         {"xlm-roberta-base", "12 x 768"},
+                         {"distilbert-base", "6 x 768"},
+                         {"albert-base", "12 x 768, shared"},
+                         {"gpt2", "12 x 768, causal"}}},
             {.name = "shape",
              .argument = "S",
              .help = "for encode: BATCHxLENGTH, or sst2x32 for 32 lengths as in SST-2",
@@ -319,7 +396,10 @@ const std::vector<Command>& commands() {
 
 const std::vector<Choice>& environment() {
   static const std::vector<Choice> table = {
-      {"BERTIE_MODEL", "model directory to use where --model is not given"},
+      {"BERTIE_MODEL", "model to use where --model is not given"},
+      {"HF_HUB_CACHE", "where pulled models are; else hub in HF_HOME, else ~/.cache/huggingface/hub"},
+      {"HF_TOKEN", "token for models that are private or gated"},
+      {"HF_ENDPOINT", "hub to pull from; docs/models.md has more variables"},
       {"NO_COLOR", "if set, no colours; without a terminal there are none anyway"},
       {"COLUMNS", "width of tables, where it is not the terminal's"},
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bertie/error.h"
+#include "core/nearest.h"
 
 namespace bertie::cli {
 
@@ -36,6 +37,10 @@ struct Settings {
   std::optional<size_t> n, max_n, heads, head_size;
   std::optional<std::string> plot, from;
   bool forward = false;
+
+  std::optional<std::string> config, dtype;  // convert
+  std::vector<std::string> drop;
+  bool drop_unknown = false, force = false;
 
   bool man = false, markdown = false;  // help
 };
@@ -100,7 +105,10 @@ int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
+int pull_command(const Settings& settings);
+int models_command(const Settings& settings);
 int bench_command(const Settings& settings);
+int convert_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

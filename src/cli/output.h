@@ -25,7 +25,9 @@ void finish_output();
 // On standard error: what is wrong, and what to try.
 void warn(std::string_view what, std::string_view hint);
 
-std::string with_commas(size_t number);  // 109,482,240
+std::string with_commas(size_t number);     // 109,482,240
+std::string size_text(size_t bytes);        // 90.9 MB
+std::string duration_text(double seconds);  // 1:05 min
 
 // Appends JSON: a string whose bytes may be anything (what is not UTF-8 becomes U+FFFD, and what a terminal
 // should not get is escaped); numbers with as many digits as it takes to read the same number back.

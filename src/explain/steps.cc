@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "bertie/error.h"
@@ -73,13 +74,17 @@ void check(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head)
 
 }  // namespace
 
-AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head) {
+namespace {
+
+AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head, bool causal,
+                        double scale) {
   check(x, w, heads, head);
   const size_t n = x.rows(), d = w.wq.rows() / heads, dv = w.wv.rows() / heads;
   const Grid q = project(x, w.wq, w.bq), k = project(x, w.wk, w.bk), v = project(x, w.wv, w.bv);
 
   AttentionSteps s;
   s.head = head, s.heads = heads;
+  s.causal = causal, s.scale = scale;
   s.x = copy_of(x);
   s.w_q = transposed(w.wq.slice_rows(head * d, d));
   s.w_k = transposed(w.wk.slice_rows(head * d, d));
@@ -97,12 +102,15 @@ AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, 
       double score = 0;
       for (size_t c = 0; c < d; ++c) score += double(s.q(i, c)) * double(s.k(j, c));
       s.scores(i, j) = float(score);
-      s.scaled(i, j) = float(score / std::sqrt(double(d)));
+      s.scaled(i, j) = causal && j > i ? -std::numeric_limits<float>::infinity() : float(score * scale);
     }
   // All heads at once, as in the model: the concatenation is how their outputs lie in memory.
   s.concatenated = Grid(n, heads * dv);
   std::vector<float> weights(heads * n * n);
-  attention(q, k, v, s.concatenated, weights, {.heads = heads});
+  attention(q, k, v, s.concatenated, weights,
+            {.heads = heads,
+             .score = Score::scaled_by(float(scale)),
+             .look = causal ? Look::causal() : Look::full()});
   std::copy_n(&weights[head * n * n], n * n, s.weights.values.data());
   s.output = copy_of(Matrix<const float>(s.concatenated).slice_cols(head * dv, dv));
 
@@ -110,6 +118,13 @@ AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, 
   s.b_o = bias_or_zeros(w.bo, 0, w.wo.rows());
   s.result = project(s.concatenated, w.wo, w.bo);
   return s;
+}
+
+}  // namespace
+
+AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head) {
+  need(heads > 0 && w.wq.rows() >= heads, "the heads must divide the rows of wq, wk and wv");
+  return steps_of(x, w, heads, head, false, 1 / std::sqrt(double(w.wq.rows() / heads)));
 }
 
 namespace {
@@ -133,23 +148,31 @@ AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHe
   const Output& output =
       run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets}, capture);
 
-  const LayerWeights& layer = encoder.model().weights().layer(which.layer);
+  const Weights& w = encoder.model().weights();
+  const LayerWeights& layer = w.layer(which.layer);
+  Grid x = copy_of(output.hidden_states[which.layer]);
+  if (w.family->norm_first) {
+    Team team;
+    kernels::layer_norm_forward(x, which.layer == 0 ? w.embedding_norm : w.layer(which.layer - 1).output_norm,
+                                x, team);
+  }
   const size_t c = config.hidden;
   Grid qkv(3 * c, c), wo(c, c);
   kernels::unpack_rows(layer.qkv, 0, qkv);
   kernels::unpack_rows(layer.attention_out, 0, wo);
   const Matrix<const float> rows = qkv;
   const std::span<const float> bias(layer.qkv.bias, 3 * c);
-  AttentionSteps steps = bertie::explain(output.hidden_states[which.layer],
-                                         {.wq = rows.slice_rows(0, c),
-                                          .wk = rows.slice_rows(c, c),
-                                          .wv = rows.slice_rows(2 * c, c),
-                                          .wo = wo,
-                                          .bq = bias.subspan(0, c),
-                                          .bk = bias.subspan(c, c),
-                                          .bv = bias.subspan(2 * c, c),
-                                          .bo = std::span(layer.attention_out.bias, c)},
-                                         config.heads, which.head);
+  AttentionSteps steps =
+      steps_of(x,
+               {.wq = rows.slice_rows(0, c),
+                .wk = rows.slice_rows(c, c),
+                .wv = rows.slice_rows(2 * c, c),
+                .wo = wo,
+                .bq = bias.subspan(0, c),
+                .bk = bias.subspan(c, c),
+                .bv = bias.subspan(2 * c, c),
+                .bo = std::span(layer.attention_out.bias, c)},
+               config.heads, which.head, config.causal(), score_scale(config, which.layer));
   steps.layer = which.layer, steps.layers = config.depth();
   steps.ids = encoding.ids;
   for (int32_t id : encoding.ids) steps.tokens.emplace_back(encoder.tokenizer().token(id));

@@ -25,6 +25,14 @@ struct Placed {
   throw Error(fmt::format("cannot write {}: tensor {}: {}", file.string(), quote(tensor.name), problem));
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 // In the order of the file.
 std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
                           std::span<const TensorSource> tensors) {
@@ -34,6 +42,7 @@ std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
     const DType type = tensor.dtype.value_or(dtype);
     if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16)
       fail(file, tensor, fmt::format("{} is not a type to write; F32, F16 and BF16 are", name_of(type)));
+    if (!is_utf8(tensor.name)) fail(file, tensor, "its name is not UTF-8");
     if (tensor.name == "__metadata__") fail(file, tensor, "the format keeps this name for itself");
     Checked elements = 1;
     for (size_t n : tensor.shape) elements = elements * n;

@@ -172,17 +172,16 @@ std::string Config::to_json() const {
 Config Config::named(const std::string& name) {
   static const std::vector<std::pair<std::string_view, Config>> kKnown = [] {
     const auto of = [](const char* type) { return family_of(type, "config").standard; };
+    Config minilm;
+    minilm.layers = 6, minilm.hidden = 384, minilm.intermediate = 1536;
     Config roberta = of("roberta"), albert = of("albert"), xlm = of("xlm-roberta");
     roberta.positions = xlm.positions = 514, roberta.types = xlm.types = 1;
     roberta.layer_norm_eps = xlm.layer_norm_eps = 1e-5, xlm.vocabulary = 250002;
     albert.hidden = 768, albert.heads = 12, albert.intermediate = 3072;
-    return std::vector<std::pair<std::string_view, Config>>{{"bert-base", base()},
-                                                            {"bert-large", large()},
-                                                            {"roberta-base", roberta},
-                                                            {"xlm-roberta-base", xlm},
-                                                            {"distilbert-base", of("distilbert")},
-                                                            {"albert-base", albert},
-                                                            {"gpt2", of("gpt2")}};
+    return std::vector<std::pair<std::string_view, Config>>{
+        {"bert-base", base()},     {"bert-large", large()},   {"minilm", minilm},
+        {"roberta-base", roberta}, {"xlm-roberta-base", xlm}, {"distilbert-base", of("distilbert")},
+        {"albert-base", albert},   {"gpt2", of("gpt2")}};
   }();
   std::vector<std::string_view> names;
   for (const auto& [known, config] : kKnown) {

@@ -42,9 +42,13 @@ void know_unused(Checkpoint& checkpoint, const Family& f) {
     checkpoint.know(name);
 }
 
-}  // namespace
+// Weights with their table, and where the files have each tensor. What can be wrong with them has been said.
+struct Opened {
+  std::shared_ptr<Weights> weights;
+  Checkpoint checkpoint;
+};
 
-Model Model::load(const std::filesystem::path& directory) {
+Opened open_checkpoint(const std::filesystem::path& directory) {
   std::error_code error;
   if (!std::filesystem::exists(directory, error))
     throw Error(
@@ -55,16 +59,26 @@ Model Model::load(const std::filesystem::path& directory) {
   const Family& f = *w->family;
   Checkpoint checkpoint(w->files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
   const std::string base(f.prefix);
-  w->has_pooler = !f.pooler.empty() && checkpoint.find(base + std::string(f.pooler) + ".weight");
+  const std::string pooler = base + std::string(f.pooler);
+  w->has_pooler =
+      !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));
   w->heads = heads_of(checkpoint, *w);
-
   w->declare();
-  const std::vector<TensorSpec>& tensors = w->tensors;
-  for (const TensorSpec& t : tensors) checkpoint.get(t);  // all errors before the work
+  for (const TensorSpec& t : w->tensors) checkpoint.get(t);
   know_unused(checkpoint, f);
-  checkpoint.expect_no_others(tensors);
-  w->memory = load_tensors(tensors, checkpoint);
-  return Model(std::move(w));
+  checkpoint.expect_no_others(w->tensors);
+  return {std::move(w), std::move(checkpoint)};
+}
+
+}  // namespace
+
+void check_checkpoint(const std::filesystem::path& directory) { open_checkpoint(directory); }
+
+Model Model::load(const std::filesystem::path& directory) {
+  const Opened opened = open_checkpoint(directory);
+  const std::shared_ptr<Weights>& w = opened.weights;
+  w->memory = load_tensors(w->tensors, opened.checkpoint);
+  return Model(w);
 }
 
 Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>& heads) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "bertie/error.h"
 #include "bertie/model.h"
@@ -94,11 +93,6 @@ void embed(const Weights& w, const Batch& b, std::span<const int32_t> positions,
     const float* type = w.type ? w.type + (types ? size_t(b.types[t]) : 0) * width : nullptr;
     kernels::add_position_and_type(w.position + size_t(positions[t]) * width, type, row);
   });
-}
-
-float score_scale(const Config& c, size_t layer) {
-  const float by_size = c.scale_scores ? 1.0f / std::sqrt(float(c.head_size())) : 1.0f;
-  return c.scale_by_layer ? by_size / float(layer + 1) : by_size;
 }
 
 }  // namespace

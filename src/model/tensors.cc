@@ -11,6 +11,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/safetensors_writer.h"
+#include "model/rename.h"
 
 namespace bertie {
 
@@ -137,14 +138,6 @@ namespace {
 
 bool is_float(io::DType type) {
   return type == io::DType::kF32 || type == io::DType::kF16 || type == io::DType::kBF16;
-}
-
-// Numbers that older checkpoints stored although the model makes them itself.
-bool is_buffer(std::string_view name) {
-  for (std::string_view end :
-       {"embeddings.position_ids", "embeddings.token_type_ids", ".attn.bias", ".attn.masked_bias"})
-    if (name.ends_with(end)) return true;
-  return false;
 }
 
 }  // namespace

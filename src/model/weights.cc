@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "bertie/error.h"
@@ -22,6 +23,11 @@ kernels::Activation activation_named(const std::string& name, const std::string&
     if (known == name) return activation;
   throw Error(fmt::format("{}: {} is {}, which is not known", file, key, io::quote(name)),
               "known are gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish and tanh");
+}
+
+float score_scale(const Config& config, size_t layer) {
+  const float by_size = config.scale_scores ? 1.0f / std::sqrt(float(config.head_size())) : 1.0f;
+  return config.scale_by_layer ? by_size / float(layer + 1) : by_size;
 }
 
 Weights::Weights(const Config& c, const std::string& file)

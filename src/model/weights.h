@@ -74,6 +74,12 @@ struct Weights {
   PackedTable decoder_;
 };
 
+// What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
+float score_scale(const Config& config, size_t layer);
+
+// What Model::load would say of a folder that is wrong, without reading the numbers.
+void check_checkpoint(const std::filesystem::path& directory);
+
 // hidden_act's value as an Activation; Error naming the file and the key if there is no such one.
 kernels::Activation activation_named(const std::string& name, const std::string& file,
                                      std::string_view key = "hidden_act");

@@ -5,8 +5,8 @@ using namespace bertie::test;
 
 namespace {
 
-const std::vector<std::string> kCommands = {"demo", "tokenize", "embed", "attend",    "explain",
-                                            "info", "bench",    "help",  "completion"};
+const std::vector<std::string> kCommands = {"demo", "tokenize", "embed", "attend", "explain",   "info",
+                                            "pull", "models",   "bench", "help",   "completion"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   const Result r = run({});

@@ -79,7 +79,9 @@ inline Result run(const std::vector<std::string>& arguments, const How& how = {}
   if (how.terminal && openpty(&master, &terminal, nullptr, nullptr, &size) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
-    for (const char* name : {"BERTIE_MODEL", "NO_COLOR", "COLUMNS"}) unsetenv(name);
+    for (const char* name : {"BERTIE_MODEL", "NO_COLOR", "COLUMNS", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT",
+                             "HF_TOKEN", "HF_HUB_OFFLINE"})
+      unsetenv(name);
     setenv("TERM", "xterm-256color", 1);
     for (const auto& [name, value] : how.environment) setenv(name.c_str(), value.c_str(), 1);
     dup2(how.terminal ? terminal : open(in.c_str(), O_RDONLY), 0);

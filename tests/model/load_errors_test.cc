@@ -81,6 +81,37 @@ TEST(LoadErrors, NameTheMissingTensor) {
   }
 }
 
+TEST(LoadErrors, NameTheTensorThatTheModelHasNoUseFor) {
+  Checkpoint c;
+  c.header([](json& h) {
+    rename(h, "bert.pooler.dense.weight", "bert.poolre.dense.weight");
+    rename(h, "bert.pooler.dense.bias", "bert.poolre.dense.bias");
+  });
+  expect_error("tensor \"bert.poolre.dense.bias\" belongs to nothing", [&] { c.load(); });
+  // A misspelt tensor that is needed is missing, and the hint says what may be meant.
+  Checkpoint d;
+  d.header([](json& h) { rename(h, kQuery, "bert.encoder.layer.1.attention.self.qeury.weight"); });
+  try {
+    d.load();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(kQuery + " is missing"), std::string::npos);
+    EXPECT_NE(error.hint().find("bert.encoder.layer.1.attention.self.qeury.weight"), std::string::npos);
+  }
+}
+
+TEST(LoadErrors, SayWhichFamilyMayBeMeant) {
+  Checkpoint c;
+  c.config([](json& j) { j["model_type"] = "robreta"; });
+  try {
+    c.load();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("\"robreta\" is not known"), std::string::npos);
+    EXPECT_NE(error.hint().find("did you mean \"roberta\"?"), std::string::npos);
+  }
+}
+
 TEST(LoadErrors, NameTheTensorOfTheWrongShape) {
   Checkpoint c;
   c.header([](json& h) { h[kQuery]["shape"] = {32, 128}; });

@@ -51,7 +51,8 @@ TEST(Library, NeedsNeitherOneDnnNorOpenMp) {
   const auto [ok, needed] = shell("objdump -p '" + library.string() + "'");
   ASSERT_TRUE(ok) << needed;
   EXPECT_NE(needed.find("libstdc++"), std::string::npos) << "this is not what a library needs";
-  for (const char* name : {"libdnnl", "libgomp", "libomp", "libtbb", "libmkl", "libopenblas", "libpython"})
+  for (const char* name :
+       {"libdnnl", "libgomp", "libomp", "libtbb", "libmkl", "libopenblas", "libpython", "libcurl"})
     EXPECT_EQ(needed.find(name), std::string::npos) << name;
 }
 

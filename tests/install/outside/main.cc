@@ -25,6 +25,15 @@ int main() {
   if (run.forward({.ids = e.ids, .offsets = offsets}).last_hidden.rows() != 5)
     return std::printf("no hidden states\n"), 1;
 
+  const bertie::Hub hub{.cache = "/no/such/cache"};
+  if (!bertie::cached_models(hub).empty()) return std::printf("models in a cache that is not there\n"), 1;
+  try {
+    bertie::find_model("organisation/model", hub);
+    return std::printf("found a model that is not there\n"), 1;
+  } catch (const bertie::Error& error) {
+    if (!std::strstr(error.hint().c_str(), "bertie pull")) return std::printf("no hint\n"), 1;
+  }
+
   try {
     bertie::Encoder::load("/no/such/model");
   } catch (const bertie::Error& error) {  // thrown inside the library, caught outside

@@ -1,0 +1,411 @@
+#include "tasks/convert.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "bertie/error.h"
+#include "core/nearest.h"
+#include "io/atomic_file.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors_writer.h"
+#include "model/rename.h"
+#include "model/weights.h"
+#include "tasks/modules.h"
+#include "tasks/tensor_input.h"
+
+namespace bertie {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A folder that gets its name when it is complete; until then, and if it never is, nothing of that name
+// changes.
+class NewFolder {
+ public:
+  NewFolder(const fs::path& to, bool force) : to_(fs::absolute(to).lexically_normal()) {
+    if (to_.filename().empty()) to_ = to_.parent_path();  // "folder/"
+    std::error_code error;
+    if (fs::exists(to_, error)) {
+      if (!fs::is_directory(to_, error))
+        throw Error(fmt::format("cannot write {}: it is not a folder", to.string()));
+      replaces_ = !fs::is_empty(to_, error);
+      if (replaces_ && !force)
+        throw Error(fmt::format("{} is there already, and not empty", to.string()),
+                    "another name, or --force to replace it");
+      if (replaces_ &&
+          !fs::exists(to_ / "config.json", error))  // --force is for models, not for somebody's home
+        throw Error(fmt::format("{} is not a model's folder: it has no config.json", to.string()),
+                    "another name; --force replaces models only");
+    }
+    std::string pattern = to_.string() + ".XXXXXX";
+    if (!mkdtemp(pattern.data())) fail(errno);
+    temporary_ = pattern;
+    const mode_t mask = umask(0);
+    umask(mask);
+    chmod(pattern.c_str(), 0777 & ~mask);
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+
+  const fs::path& path() const { return temporary_; }
+
+  void commit() {
+    io::sync_folder(temporary_);
+    // One step for both: there is no moment without a folder of that name. The old one is then the temporary.
+    if (replaces_ && renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, to_.c_str(), RENAME_EXCHANGE) != 0)
+      fail(errno);
+    if (!replaces_ && rename(temporary_.c_str(), to_.c_str()) != 0) fail(errno);
+    if (!replaces_) temporary_.clear();
+    io::sync_folder(to_.parent_path());
+  }
+
+ private:
+  [[noreturn]] void fail(int error) const {
+    throw Error(fmt::format("cannot write {}: {}", to_.string(), std::generic_category().message(error)),
+                error == ENOENT ? fmt::format("mkdir -p {}", to_.parent_path().string()) : "");
+  }
+  fs::path to_, temporary_;
+  bool replaces_ = false;
+};
+
+// One tensor on its way: what it was, and what it will be.
+struct Job {
+  const InputTensor* input;
+  std::string name;
+  std::vector<size_t> shape;
+  bool transposed = false;
+  io::DType dtype{};
+};
+
+class Converter {
+ public:
+  explicit Converter(const Conversion& conversion) : c_(conversion) {}
+
+  Converted run() {
+    std::error_code error;
+    if (!fs::exists(c_.from, error))
+      throw Error(fmt::format("cannot convert {}: there is no such file or folder", c_.from.string()));
+    if (fs::is_directory(c_.from, error)) source_ = c_.from;
+    tensors_at_ = source_.empty() ? c_.from : transformer_folder(source_);
+    beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
+    if (beside_.empty()) beside_ = ".";
+    refuse_own_folder();
+    inputs_ = open_tensors(tensors_at_);
+    NewFolder folder(c_.to, c_.force);
+    // A sentence-transformers model may keep its transformer in a folder below.
+    fs::path below = source_.empty() ? fs::path() : tensors_at_.lexically_relative(source_);
+    if (below == ".") below.clear();
+    const fs::path model = folder.path() / below;
+    fs::create_directories(model);
+    write_config(model);
+    plan(Config::load(model), (model / "config.json").string());
+    write_tensors(model / "model.safetensors");
+    try {
+      check_checkpoint(model);
+    } catch (const Error& e) {  // in the user's words: the temporary folder is none of theirs
+      std::string what = e.what();
+      for (size_t at; (at = what.find(model.string())) != what.npos;)
+        what.replace(at, model.string().size(), c_.from.string());
+      throw Error(what, e.hint());
+    }
+    copy_others(folder.path(), model);
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path()))
+      if (entry.is_regular_file())
+        result_.files.push_back(entry.path().lexically_relative(folder.path()).string());
+    std::sort(result_.files.begin(), result_.files.end());
+    folder.commit();
+    return std::move(result_);
+  }
+
+ private:
+  // Replacing the folder that is read would throw away what is not copied.
+  void refuse_own_folder() const {
+    std::error_code error;
+    const fs::path from = fs::weakly_canonical(c_.from, error), to = fs::weakly_canonical(c_.to, error);
+    const auto inside = [](const fs::path& a, const fs::path& b) {  // a is b, or below it
+      return std::mismatch(b.begin(), b.end(), a.begin(), a.end()).first == b.end();
+    };
+    if (fs::exists(to, error) && inside(from, to))
+      throw Error(fmt::format("cannot write {}: what is converted is in it", c_.to.string()),
+                  "another folder");
+  }
+
+  void write_config(const fs::path& model) {
+    fs::path file = c_.config;
+    std::error_code error;
+    if (file.empty())
+      for (const char* name : {"config.json", "bert_config.json", "albert_config.json"})
+        if (file.empty() && fs::exists(beside_ / name, error)) file = beside_ / name;
+    if (file.empty())
+      throw Error(fmt::format("no config.json in {}", beside_.string()),
+                  "--config FILE, with the model's shape as transformers or Google's BERT writes it");
+    const io::MappedFile mapped(file);
+    std::string text(mapped.text());
+    const nlohmann::json checked = io::parse_json(text, file.string());
+    if (!checked.is_object())
+      throw Error(fmt::format("{}: there should be an object of keys and values", file.string()));
+    Json json = Json::parse(text);
+    bool changed = false;
+    if (!json.contains("model_type")) {  // Google's own files do without
+      const bool albert = json.contains("num_hidden_groups");
+      json["model_type"] = albert ? "albert" : "bert";
+      changed = true;
+    }
+    if (c_.dtype) {
+      const char* name = *c_.dtype == io::DType::kF16    ? "float16"
+                         : *c_.dtype == io::DType::kBF16 ? "bfloat16"
+                                                         : "float32";
+      const bool retyped = std::any_of(inputs_.begin(), inputs_.end(),
+                                       [&](const InputTensor& t) { return t.dtype != *c_.dtype; });
+      bool said = false;
+      for (const char* key : {"dtype", "torch_dtype"})
+        if (json.contains(key)) {
+          changed |= json[key] != name;
+          json[key] = name;
+          said = true;
+        }
+      if (!said && retyped) json["dtype"] = name, changed = true;
+    }
+    if (changed) text = json.dump(2) + "\n";
+    io::AtomicFile out(model / "config.json");
+    out.write(text);
+    out.commit();
+  }
+
+  // Every tensor that a model of this shape may have, by name.
+  static std::map<std::string, std::vector<size_t>, std::less<>> known_tensors(const Config& config,
+                                                                               const std::string& file) {
+    Weights w(config, file);
+    const Family& f = *w.family;
+    const auto add = [&](Head head, bool has) {
+      if (has) w.heads.push_back(head);
+    };
+    add(f.causal ? Head::kCausalLm : Head::kMaskedLm, true);
+    add(Head::kNextSentence, !f.next_sentence.empty());
+    add(Head::kClassify, !f.classifier.out.empty());
+    add(Head::kTag, !f.tagger.empty());
+    add(Head::kAnswer, !f.answerer.empty());
+    w.declare();
+    std::map<std::string, std::vector<size_t>, std::less<>> known;
+    for (const TensorSpec& t : w.tensors) known[t.name] = t.shape;
+    return known;
+  }
+
+  [[noreturn]] void unknown(const std::string& name, const std::string& from) const {
+    std::vector<std::string_view> names;
+    for (const auto& [known, shape] : known_) names.push_back(known);
+    const std::string_view meant = nearest(name, names);
+    throw Error(
+        fmt::format("{}: tensor {} belongs to nothing that the model has", c_.from.string(), io::quote(from)),
+        fmt::format("{}--drop {} or --drop-unknown leaves it out",
+                    meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant)),
+                    from));
+  }
+
+  // What becomes of each tensor.
+  void plan(const Config& config, const std::string& config_name) {
+    known_ = known_tensors(config, config_name);
+    const Family& f = family_of(config.model_type, config_name);
+    const std::string prefix(f.prefix), decoder(f.language_model.decoder), bias(f.language_model.bias);
+    std::set<std::string> to_drop(c_.drop.begin(), c_.drop.end()), names;
+    for (const InputTensor& t : inputs_) {
+      Renamed r = rename_tensor(t.name, config.model_type);
+      if (to_drop.erase(t.name) + to_drop.erase(r.name) > 0) {
+        result_.dropped.emplace_back(t.name, "--drop");
+        continue;
+      }
+      if (r.name.empty()) {
+        result_.dropped.emplace_back(t.name, r.dropped);
+        continue;
+      }
+      const bool is_known = known_.contains(r.name) || known_.contains(prefix + r.name);
+      const bool copy =
+          config.tied && !decoder.empty() && (r.name == decoder + ".weight" || r.name == decoder + ".bias");
+      const bool unused = !config.tied && r.name == bias;
+      if (!is_known && !copy && !unused) {
+        if (!c_.drop_unknown) unknown(r.name, t.name);
+        result_.dropped.emplace_back(t.name, "nothing that the model has");
+        continue;
+      }
+      if (t.dtype != io::DType::kF32 && t.dtype != io::DType::kF16 && t.dtype != io::DType::kBF16 &&
+          t.dtype != io::DType::kF64)
+        throw Error(fmt::format("{}: tensor {} is {}; weights are floating-point numbers", c_.from.string(),
+                                io::quote(t.name), io::name_of(t.dtype)));
+      add_job(t, r);
+    }
+    if (!to_drop.empty()) {
+      std::vector<std::string_view> there;
+      for (const InputTensor& t : inputs_) there.push_back(t.name);
+      const std::string_view meant = nearest(*to_drop.begin(), there);
+      throw Error(fmt::format("{}: --drop {}: there is no such tensor", c_.from.string(), *to_drop.begin()),
+                  meant.empty() ? "" : fmt::format("--drop {}", meant));
+    }
+    if (config.tied && !decoder.empty()) {
+      drop_copy(decoder + ".weight", prefix + std::string(f.embeddings.word) + ".weight");
+      if (!bias.empty()) drop_copy(decoder + ".bias", bias);
+    }
+  }
+
+  void add_job(const InputTensor& t, const Renamed& r) {
+    Job job{.input = &t, .name = r.name, .shape = t.shape, .transposed = r.transposed, .dtype = t.dtype};
+    if (c_.dtype) job.dtype = *c_.dtype;
+    if (job.dtype == io::DType::kF64) job.dtype = io::DType::kF32;
+    if (r.squeezed) std::erase(job.shape, size_t{1});
+    if (r.squeezed && job.shape.empty() && !t.shape.empty()) job.shape = {1};
+    if (r.transposed) {
+      if (job.shape.size() != 2)
+        throw Error(fmt::format("{}: tensor {} has {} dimensions; a kernel has 2", c_.from.string(),
+                                io::quote(t.name), job.shape.size()));
+      std::swap(job.shape[0], job.shape[1]);
+    }
+    const auto [at, is_new] = jobs_.emplace(r.name, job);
+    if (!is_new)
+      throw Error(fmt::format("{}: tensors {} and {} are both {}", c_.from.string(),
+                              io::quote(at->second.input->name), io::quote(t.name), r.name),
+                  fmt::format("--drop {}", t.name));
+    result_.renamed += r.name != t.name;
+  }
+
+  // A copy of a tied tensor goes; where only the copy is there, it becomes the tensor.
+  void drop_copy(const std::string& copy, const std::string& of) {
+    const auto from = jobs_.find(copy);
+    if (from == jobs_.end()) return;
+    auto to = jobs_.find(of);
+    if (to == jobs_.end()) {  // a file without the prefix
+      const size_t point = of.find('.');
+      to = jobs_.find(of.substr(point + 1));
+    }
+    if (to == jobs_.end()) {
+      Job job = std::move(from->second);
+      jobs_.erase(from);
+      job.name = of;
+      jobs_.emplace(of, std::move(job));
+      return;
+    }
+    const Job &a = from->second, &b = to->second;
+    const std::vector<float> x = a.input->read(), y = b.input->read();
+    if (a.shape != b.shape || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) != 0)
+      throw Error(
+          fmt::format("{}: tensor {} should be a copy of {}, to which config.json ties it, but it differs",
+                      c_.from.string(), io::quote(a.input->name), io::quote(b.input->name)),
+          fmt::format("--drop {}, or \"tie_word_embeddings\": false in config.json", a.input->name));
+    result_.dropped.emplace_back(a.input->name, "a copy of " + b.name);
+    jobs_.erase(from);
+  }
+
+  void write_tensors(const fs::path& file) {
+    uint64_t total = 0, done = 0;
+    for (const auto& [name, job] : jobs_) total += job.input->elements * io::size_of(job.dtype);
+    const Job* loaded = nullptr;
+    std::vector<float> numbers;  // of `loaded`, in the order of the new file
+    std::vector<io::TensorSource> sources;
+    for (const auto& [name, j] : jobs_) {
+      const Job& job = j;
+      const auto read = [&](size_t first, std::span<float> out) {
+        if (c_.progress) c_.progress(done, total);
+        if (job.input->read_part && !job.transposed) {
+          job.input->read_part(first, out);
+        } else {
+          if (loaded != &job) {
+            numbers = {};
+            numbers = job.transposed ? transpose(job.input->read(), job.shape) : job.input->read();
+            loaded = &job;
+          }
+          std::copy_n(numbers.begin() + long(first), out.size(), out.begin());
+        }
+        done += out.size() * io::size_of(job.dtype);
+      };
+      sources.push_back({.name = name, .shape = job.shape, .read = read, .dtype = job.dtype});
+    }
+    io::write_safetensors(file, c_.dtype.value_or(io::DType::kF32), sources);
+    if (c_.progress) c_.progress(done, total);
+    result_.tensors = sources.size();
+    result_.bytes = done;
+  }
+
+  // (cols, rows) to (rows, cols) = shape.
+  static std::vector<float> transpose(const std::vector<float>& in, const std::vector<size_t>& shape) {
+    std::vector<float> out(in.size());
+    constexpr size_t kBlock = 32;  // rows whose pieces stay in the cache
+    for (size_t r0 = 0; r0 < shape[0]; r0 += kBlock)
+      for (size_t c = 0; c < shape[1]; ++c)
+        for (size_t r = r0; r < std::min(r0 + kBlock, shape[0]); ++r)
+          out[r * shape[1] + c] = in[c * shape[0] + r];
+    return out;
+  }
+
+  // The tokenizer and whatever else makes a model's folder; weights in other formats stay behind.
+  void copy_others(const fs::path& folder, const fs::path& model) const {
+    constexpr const char* kBesideTensors[] = {"generation_config.json",
+                                              "tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "special_tokens_map.json",
+                                              "added_tokens.json",
+                                              "vocab.txt",
+                                              "vocab.json",
+                                              "merges.txt",
+                                              "spiece.model",
+                                              "sentencepiece.bpe.model",
+                                              "sentence_bert_config.json"};
+    for (const char* name : kBesideTensors) copy(beside_ / name, model / name);
+    if (source_.empty()) return;
+    std::error_code error;
+    if (!fs::exists(source_ / "modules.json", error)) return;
+    for (const char* name :
+         {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"})
+      copy(source_ / name, folder / name);
+    load_modules(source_, Config::load(model).hidden);  // says what is wrong with it; its paths stay inside
+    const std::string name = (source_ / "modules.json").string();
+    const nlohmann::json modules = io::parse_json(io::MappedFile(source_ / "modules.json").text(), name);
+    for (const nlohmann::json& module : modules) {
+      const std::string path = io::get_string(module, "path", name, "");
+      if (path.empty() || source_ / path == tensors_at_ || !fs::is_directory(source_ / path, error)) continue;
+      for (const fs::directory_entry& entry : fs::directory_iterator(source_ / path)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension == ".json" || extension == ".safetensors" || extension == ".txt")
+          copy(entry.path(), folder / path / entry.path().filename());
+      }
+    }
+  }
+
+  static void copy(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    if (!fs::is_regular_file(from, error)) return;
+    fs::create_directories(to.parent_path());
+    const io::MappedFile file(from);
+    io::AtomicFile out(to);
+    out.write(file.bytes());
+    out.commit();
+  }
+
+  const Conversion& c_;
+  fs::path source_;      // the model folder, if it is one
+  fs::path tensors_at_;  // the file, or the folder with the tensors in it
+  fs::path beside_;      // the folder with config.json and the tokenizer
+  std::vector<InputTensor> inputs_;
+  std::map<std::string, std::vector<size_t>, std::less<>> known_;
+  std::map<std::string, Job> jobs_;  // by new name
+  Converted result_;
+};
+
+}  // namespace
+
+Converted convert_model(const Conversion& conversion) { return Converter(conversion).run(); }
+
+}  // namespace bertie

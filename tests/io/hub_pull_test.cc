@@ -1,0 +1,621 @@
+// `pull` against a hub on this machine that behaves, and against one that does not.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "bertie/error.h"
+#include "bertie/hub.h"
+#include "io/hub_cache.h"
+#include "support/hub_server.h"
+#include "temp_folder.h"
+
+namespace bertie {
+namespace {
+
+namespace fs = std::filesystem;
+using test::HubReply;
+using test::HubRequest;
+using test::HubServer;
+
+const std::string kModel = "org/tiny";
+const std::string kConfig = R"({"model_type": "bert"})";
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string some_bytes(size_t size) {
+  std::string bytes(size, '\0');
+  uint32_t x = 1;
+  for (char& c : bytes) c = char((x = x * 1664525 + 1013904223) >> 24);
+  return bytes;
+}
+
+class HubPull : public testing::Test {
+ protected:
+  HubPull() {
+    server_.add(kModel, "config.json", kConfig);
+    server_.add(kModel, "vocab.txt", "[PAD]\n[UNK]\n");
+    server_.add(kModel, "README.md", "not wanted");
+    server_.add(kModel, "pytorch_model.bin", "not wanted either");
+    server_.add(kModel, "model.safetensors", weights_);
+    hub_.endpoint = server_.url();
+    hub_.cache = folder_.path() / "hub";
+    hub_.timeout = 1;
+    options_.wait = [this](double seconds) { waits_.push_back(seconds); };
+  }
+
+  PullResult run(const std::string& name = kModel) { return pull(name, options_, hub_); }
+
+  // The pull fails, saying this and hinting that; and nothing that was not complete can be found afterwards.
+  void expect_failure(const std::string& what, const std::string& hint = "",
+                      const std::string& name = kModel) {
+    try {
+      run(name);
+      ADD_FAILURE() << "it went well; expected: " << what;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+      EXPECT_NE(error.hint().find(hint), std::string::npos) << error.hint();
+    }
+    EXPECT_THROW(find_model(kModel, hub_), Error);
+  }
+  fs::path repository() const { return io::repository_folder(hub_, kModel); }
+  fs::path blob(const std::string& bytes) const { return repository() / "blobs" / HubServer::sha256(bytes); }
+  fs::path incomplete() const { return blob(weights_).string() + ".incomplete"; }
+  static bool is_weights(const HubRequest& r) { return r.method == "GET" && r.path.starts_with("/cdn/"); }
+  static bool is_list(const HubRequest& r) { return r.path.starts_with("/api/"); }
+
+  void expect_whole(const PullResult& result) {
+    EXPECT_EQ(read_all(result.path / "model.safetensors"), weights_);
+    EXPECT_EQ(read_all(result.path / "config.json"), kConfig);
+    EXPECT_EQ(find_model(kModel, hub_), result.path);
+    EXPECT_EQ(fs::exists(incomplete()), false);
+  }
+
+  const std::string weights_ = some_bytes(200'000);
+  HubServer server_;
+  test::TempFolder folder_;
+  Hub hub_;
+  PullOptions options_;
+  std::vector<double> waits_;
+};
+
+TEST_F(HubPull, MakesTheLayoutThatPythonKnows) {
+  const PullResult result = run();
+  expect_whole(result);
+  EXPECT_EQ(result.commit, HubServer::kCommit);
+  EXPECT_EQ(result.path, repository() / "snapshots" / HubServer::kCommit);
+  EXPECT_EQ(result.files, 3u);
+  EXPECT_EQ(result.bytes, weights_.size() + kConfig.size() + 12);
+  EXPECT_EQ(result.downloaded, result.bytes);
+  EXPECT_EQ(read_all(repository() / "refs/main"), HubServer::kCommit);
+  EXPECT_EQ(fs::read_symlink(result.path / "model.safetensors"),
+            "../../blobs/" + HubServer::sha256(weights_));
+  EXPECT_EQ(fs::read_symlink(result.path / "config.json"), "../../blobs/" + HubServer::git_sha1(kConfig));
+  EXPECT_TRUE(fs::exists(hub_.cache / ".locks/models--org--tiny" / (HubServer::sha256(weights_) + ".lock")));
+  EXPECT_FALSE(fs::exists(result.path / "README.md"));
+  EXPECT_FALSE(fs::exists(result.path / "pytorch_model.bin"));
+  EXPECT_TRUE(waits_.empty());
+}
+
+TEST_F(HubPull, ASecondTimeAsksForTheListAlone) {
+  run();
+  const size_t before = server_.requests().size();
+  const PullResult again = run();
+  expect_whole(again);
+  EXPECT_EQ(again.downloaded, 0u);
+  EXPECT_EQ(server_.requests().size(), before + 1);
+}
+
+TEST_F(HubPull, ARevisionMayBeACommit) {
+  const PullResult result = run(kModel + "@" + HubServer::kCommit);
+  EXPECT_FALSE(fs::exists(repository() / "refs"));
+  EXPECT_EQ(find_model(kModel + "@" + HubServer::kCommit, hub_), result.path);
+  EXPECT_EQ(find_model(kModel + "@0123456", hub_), result.path);
+  EXPECT_THROW(find_model(kModel, hub_), Error);  // main is not known
+}
+
+TEST_F(HubPull, ShardsAndModulesAreFollowed) {
+  server_.add("org/st", "config.json", kConfig);
+  server_.add("org/st", "modules.json",
+              R"([{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
+                  {"path": "2_Dense", "type": "x.Dense"}, {"path": "3_Normalize", "type": "x.Normalize"}])");
+  server_.add("org/st", "1_Pooling/config.json", "{}");
+  server_.add("org/st", "2_Dense/config.json", R"({"a": 1})");
+  server_.add("org/st", "2_Dense/model.safetensors", "dense");
+  server_.add("org/st", "model.safetensors.index.json",
+              R"({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})");
+  server_.add("org/st", "model-1.safetensors", "one");
+  server_.add("org/st", "model-2.safetensors", "two");
+  server_.add("org/st", "model-3.safetensors", "not in the index");
+  const PullResult result = run("org/st");
+  EXPECT_EQ(read_all(result.path / "2_Dense/model.safetensors"), "dense");
+  EXPECT_EQ(fs::read_symlink(result.path / "1_Pooling/config.json"),
+            "../../../blobs/" + HubServer::git_sha1("{}"));
+  EXPECT_EQ(read_all(result.path / "model-2.safetensors"), "two");
+  EXPECT_FALSE(fs::exists(result.path / "model-3.safetensors"));
+  EXPECT_EQ(io::missing_from(result.path, "org/st"), "");
+}
+
+TEST_F(HubPull, ProgressGrowsToTheWhole) {
+  uint64_t last = 0, total = 0;
+  options_.progress = [&](const PullProgress& p) {
+    EXPECT_GE(p.done, last);
+    EXPECT_LE(p.done, p.total);
+    last = p.done, total = p.total;
+    return true;
+  };
+  EXPECT_EQ(run().downloaded, total);
+  EXPECT_GT(last, 0u);
+}
+
+TEST_F(HubPull, WhatWasStoppedGoesOnWhereItStopped) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r)) reply.stall_after = 100'000;
+  };
+  options_.progress = [](const PullProgress& p) { return p.done < 90'000; };
+  expect_failure("was stopped", "goes on");
+  const uint64_t kept = fs::file_size(incomplete());
+  EXPECT_GE(kept, 90'000u - 20'000u);
+  EXPECT_LT(kept, weights_.size());
+  server_.intercept = {};
+  options_.progress = {};
+  const PullResult result = run();
+  expect_whole(result);
+  EXPECT_EQ(result.downloaded, weights_.size() - kept);
+  EXPECT_EQ(server_.requests().back().header("range"), fmt::format("bytes={}-", kept));
+}
+
+TEST_F(HubPull, ACutConnectionIsResumed) {
+  std::atomic<int> cuts{0};
+  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r) && cuts++ < 3) reply.cut_after = 50'000;
+  };
+  const PullResult result = run();
+  expect_whole(result);
+  EXPECT_EQ(result.downloaded, result.bytes);  // nothing came twice
+  EXPECT_EQ(waits_, (std::vector<double>{1, 2, 4}));
+}
+
+TEST_F(HubPull, AConnectionThatIsAlwaysCutIsGivenUp) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r)) reply.cut_after = 10;
+  };
+  expect_failure("model.safetensors of org/tiny", "goes on");
+  EXPECT_EQ(waits_, (std::vector<double>{1, 2, 4, 8}));
+  EXPECT_EQ(fs::file_size(incomplete()), 50u);
+}
+
+TEST_F(HubPull, WithoutRangesItStartsAgain) {
+  fs::create_directories(incomplete().parent_path());
+  std::ofstream(incomplete()) << "what another server sent";
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (reply.status == 206) reply = {.body = some_bytes(200'000)};
+    (void)r;
+  };
+  const PullResult result = run();
+  expect_whole(result);
+  EXPECT_EQ(result.downloaded, result.bytes);
+}
+
+TEST_F(HubPull, ARangeThatWasNotAskedForIsNotMixedIn) {
+  fs::create_directories(incomplete().parent_path());
+  std::ofstream(incomplete()) << weights_.substr(0, 1000);
+  server_.intercept = [](const HubRequest&, HubReply& reply) {
+    if (reply.status == 206) reply.headers["Content-Range"] = "bytes 500-199999/200000";
+  };
+  expect_whole(run());
+}
+
+TEST_F(HubPull, AnIncompleteFileThatIsTooLongOrWholeIsHandled) {
+  fs::create_directories(incomplete().parent_path());
+  std::ofstream(incomplete()) << weights_ << "more";
+  expect_whole(run());
+  fs::remove(blob(weights_));
+  std::ofstream(incomplete()) << weights_;
+  const PullResult result = run();
+  expect_whole(result);
+  EXPECT_EQ(result.downloaded, 0u);
+}
+
+TEST_F(HubPull, A416StartsAgain) {
+  fs::create_directories(incomplete().parent_path());
+  std::ofstream(incomplete()) << weights_.substr(0, 1000);
+  server_.intercept = [](const HubRequest&, HubReply& reply) {
+    if (reply.status == 206) reply = {.status = 416};
+  };
+  expect_whole(run());
+}
+
+TEST_F(HubPull, DamagedOnceIsAskedForAgain) {
+  std::atomic<int> times{0};
+  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r) && times++ == 0) reply.body[77] ^= 1;
+  };
+  expect_whole(run());
+}
+
+TEST_F(HubPull, DamagedTwiceIsAnErrorAndNothingIsKept) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r)) reply.body[77] ^= 1;
+  };
+  expect_failure("SHA sum", "");
+  EXPECT_EQ(server_.count("GET /cdn/"), 2u);
+  EXPECT_FALSE(fs::exists(incomplete()));
+  EXPECT_FALSE(fs::exists(blob(weights_)));
+}
+
+TEST_F(HubPull, ASmallFileIsCheckedByGitsSum) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (r.method == "GET" && r.path.ends_with("config.json")) reply.body[3] ^= 1;
+  };
+  expect_failure("config.json of org/tiny came damaged", "");
+}
+
+TEST_F(HubPull, WrongSizesAreErrors) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r)) reply.body += "too long";
+  };
+  expect_failure("more than the 200000 bytes", "");
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r)) reply.body.resize(1000);
+  };
+  expect_failure("it has 1000 bytes, and the server named 200000", "");
+}
+
+TEST_F(HubPull, TheTokenGoesToTheHubAndNowhereElse) {
+  HubServer elsewhere;
+  elsewhere.add("", "model.safetensors", weights_);
+  server_.cdn = elsewhere.url();
+  hub_.token = "hf_secret";
+  expect_whole(run());
+  ASSERT_EQ(elsewhere.requests().size(), 1u);
+  EXPECT_EQ(elsewhere.requests()[0].headers.contains("authorization"), false);
+  for (const HubRequest& r : server_.requests())
+    EXPECT_EQ(r.header("authorization"), "Bearer hf_secret") << r.path;
+}
+
+TEST_F(HubPull, ATokenDoesNotComeBackAfterADetour) {
+  HubServer elsewhere;
+  server_.cdn = elsewhere.url();
+  hub_.token = "hf_secret";
+  elsewhere.intercept = [&](const HubRequest& r, HubReply& reply) {
+    reply = {.status = 302, .headers = {{"Location", server_.url() + r.path}}};
+  };
+  expect_whole(run());
+  for (const HubRequest& r : server_.requests())
+    EXPECT_EQ(r.headers.contains("authorization"), !is_weights(r)) << r.path;
+}
+
+TEST_F(HubPull, RedirectsOfTheListAreFollowedAndCirclesAreNot) {
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (r.path.starts_with("/api/models/old-name/"))
+      reply = {.status = 307, .headers = {{"Location", "/api/models/org/tiny/revision/main?blobs=true"}}};
+    if (r.path.starts_with("/old-name/"))
+      reply = {.status = 307, .headers = {{"Location", "/org/tiny/" + r.path.substr(10)}}};
+  };
+  EXPECT_EQ(run("old-name").path, hub_.cache / "models--old-name/snapshots" / HubServer::kCommit);
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    if (is_list(r)) reply = {.status = 307, .headers = {{"Location", r.path}}};
+  };
+  expect_failure("in circles", "HF_ENDPOINT");
+}
+
+TEST_F(HubPull, TooManyRequestsWaitsAsLongAsItIsTold) {
+  std::atomic<int> times{0};
+  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+    if (!is_list(r)) return;
+    if (times == 0) reply = {.status = 429, .headers = {{"Retry-After", "7"}}};
+    if (times == 1) reply = {.status = 429, .headers = {{"RateLimit", "\"api\";r=0;t=55"}}};
+    if (times == 2) reply = {.status = 503};
+    ++times;
+  };
+  std::string said;
+  options_.progress = [&](const PullProgress& p) { return said += p.waiting, true; };
+  expect_whole(run());
+  EXPECT_EQ(waits_, (std::vector<double>{7, 55, 4}));
+  EXPECT_NE(said.find("the server says 429; trying again in 7 s"), said.npos) << said;
+}
+
+TEST_F(HubPull, AWaitThatIsTooLongIsNotWaited) {
+  server_.intercept = [](const HubRequest&, HubReply& reply) {
+    reply = {.status = 429, .headers = {{"Retry-After", "3600"}}};
+  };
+  expect_failure("too many requests", "3600 s");
+  EXPECT_TRUE(waits_.empty());
+}
+
+TEST_F(HubPull, AServerThatIsBrokenIsGivenUp) {
+  server_.intercept = [](const HubRequest&, HubReply& reply) { reply = {.status = 500}; };
+  expect_failure("the server says 500", "later");
+  EXPECT_EQ(waits_.size(), 4u);
+}
+
+TEST_F(HubPull, NobodyThereIsAnErrorThatNamesTheEndpoint) {
+  hub_.endpoint = "http://127.0.0.1:1";
+  expect_failure("http://127.0.0.1:1", "HF_ENDPOINT");
+  EXPECT_EQ(waits_.size(), 4u);
+}
+
+TEST_F(HubPull, AServerThatSaysNothingIsLeft) {
+  std::atomic<int> lists{0}, files{0};
+  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+    reply.silent = is_list(r) && lists++ == 0;
+    if (is_weights(r) && files++ == 0) reply.stall_after = 30'000;
+  };
+  std::string said;
+  options_.progress = [&](const PullProgress& p) { return said += p.waiting, true; };
+  expect_whole(run());
+  EXPECT_EQ(waits_, (std::vector<double>{1, 1}));
+  EXPECT_NE(said.find("nothing came for too long"), said.npos) << said;
+}
+
+TEST_F(HubPull, WhoMayNotReadIsToldWhatToDo) {
+  for (const int status : {401, 403}) {
+    server_.intercept = [&](const HubRequest&, HubReply& reply) {
+      reply = {.status = status, .headers = {{"X-Error-Code", "GatedRepo"}}};
+    };
+    expect_failure("is gated", "HF_TOKEN");
+  }
+  hub_.token = "wrong";
+  server_.intercept = [](const HubRequest&, HubReply& reply) { reply = {.status = 401}; };
+  expect_failure("does not accept the token", "HF_TOKEN");
+  EXPECT_TRUE(waits_.empty());
+}
+
+TEST_F(HubPull, ANameThatIsNotThereGivesTheNearestThatIs) {
+  server_.add("org/tony", "config.json", kConfig);
+  expect_failure("has no model \"org/tinny\"", "spelling", "org/tinny");
+  run();
+  try {
+    run("org/tinny");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.hint().find("org/tiny, which is here"), std::string::npos) << error.hint();
+  }
+  try {
+    run(kModel + "@no-such-branch");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "org/tiny has no revision \"no-such-branch\"");
+  }
+}
+
+TEST_F(HubPull, NamesThatAreNoNamesNeverReachTheNetwork) {
+  for (const char* name : {"", "/etc", "../x", "a/b/c", "a--b", "a..b", "org/", "/model", "-a/b", "a b", "x@",
+                           "x@../y", "http://host/a", "a.git", "a\nb"})
+    expect_failure("is not a model's name", "organisation/model", name);
+  EXPECT_TRUE(server_.requests().empty());
+}
+
+TEST_F(HubPull, FilesThatWouldGoElsewhereAreRefused) {
+  for (const char* file :
+       {"../config.json", "/etc/cron.d/x", "a/../../x", "a//b", "./x", "a\\..\\b", "x\n"}) {
+    server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+      if (is_list(r))
+        reply.body = nlohmann::json{{"sha", HubServer::kCommit},
+                                    {"siblings", {{{"rfilename", "config.json"}}, {{"rfilename", file}}}}}
+                         .dump();
+    };
+    expect_failure("would be written elsewhere", "trust");
+  }
+  EXPECT_FALSE(fs::exists(hub_.cache));
+}
+
+TEST_F(HubPull, AListThatIsNoListIsAnError) {
+  for (const std::string& body :
+       {std::string("<html>"), std::string("{}"), std::string("[1]"),
+        std::string(R"({"sha": "../../x", "siblings": []})"),
+        std::string(R"({"sha": "0123456789abcdef0123456789abcdef01234567", "siblings": 7})"),
+        std::string(R"({"sha": "0123456789abcdef0123456789abcdef01234567", "siblings": [{"rfilename": 1}]})"),
+        std::string(100'000, '['), std::string(20 << 20, ' ')}) {
+    server_.intercept = [&](const HubRequest&, HubReply& reply) { reply = {.body = body}; };
+    expect_failure("the list of files of org/tiny", "");
+  }
+}
+
+TEST_F(HubPull, ADescriptionThatCannotBeTrustedIsAnError) {
+  const auto with = [&](const char* header, const char* value) {
+    server_.intercept = [=](const HubRequest& r, HubReply& reply) {
+      if (r.method == "HEAD" && r.path.ends_with(".safetensors")) reply.headers[header] = value;
+    };
+  };
+  with("X-Linked-Etag", "\"../../../etc/passwd\"");
+  expect_failure("gives no SHA sum", "");
+  with("X-Linked-Size", "-1");
+  expect_failure("how large", "");
+  with("X-Linked-Size", "99999999999999999999");
+  expect_failure("how large", "");
+  with("X-Repo-Commit", "another");
+  expect_failure("names commit", "HF_ENDPOINT");
+}
+
+TEST_F(HubPull, HeadersWithoutEndAreAnError) {
+  server_.intercept = [](const HubRequest&, HubReply& reply) {
+    for (int i = 0; i < 100; ++i) reply.headers[fmt::format("x-{}", i)] = std::string(8000, 'x');
+  };
+  expect_failure("the list of files", "");
+}
+
+TEST_F(HubPull, PicklesAndOthersAreRefusedWithAWayOut) {
+  const auto only = [&](const std::string& model, const std::string& file) {
+    server_.add(model, "config.json", kConfig);
+    server_.add(model, file, "bytes");
+  };
+  only("org/pickle", "pytorch_model.bin");
+  only("org/keras", "tf_model.h5");
+  only("org/flax", "flax_model.msgpack");
+  only("org/onnx", "onnx/model.onnx");
+  only("org/numpy", "weights.npz");
+  expect_failure("a pickle, which can run any code", "from_pretrained(\"org/pickle\")", "org/pickle");
+  expect_failure("TensorFlow's format", "save_pretrained", "org/keras");
+  expect_failure("Flax's format", "save_pretrained", "org/flax");
+  expect_failure("a program of operations", "safetensors", "org/onnx");
+  expect_failure("NumPy's format", "bertie convert", "org/numpy");
+  server_.add("org/empty", "README.md", "");
+  expect_failure("it has no config.json", "", "org/empty");
+  EXPECT_EQ(server_.count("GET /org"), 0u);
+}
+
+TEST_F(HubPull, OfflineNothingIsAsked) {
+  hub_.offline = true;
+  expect_failure("HF_HUB_OFFLINE is set", "unset");
+  EXPECT_TRUE(server_.requests().empty());
+  hub_.offline = false;
+  const fs::path path = run().path;
+  hub_.offline = true;
+  EXPECT_EQ(run().path, path);
+}
+
+TEST_F(HubPull, TwoAtOnceDownloadOnce) {
+  options_.wait = [](double) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { run(); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(server_.count("GET /cdn/"), 1u);
+  EXPECT_TRUE(fs::exists(repository() / "snapshots" / HubServer::kCommit / "config.json"));
+}
+
+TEST_F(HubPull, WhoeverHoldsTheLockIsWaitedFor) {
+  const fs::path lock = hub_.cache / ".locks/models--org--tiny" / (HubServer::sha256(weights_) + ".lock");
+  fs::create_directories(lock.parent_path());
+  const int held = open(lock.c_str(), O_RDWR | O_CREAT, 0664);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  // The other program finishes its download while we wait: we need none.
+  options_.wait = [&](double) {
+    fs::create_directories(blob(weights_).parent_path());
+    std::ofstream(blob(weights_)) << weights_;
+    close(held);
+  };
+  std::string said;
+  options_.progress = [&](const PullProgress& p) { return said += p.waiting, true; };
+  expect_whole(run());
+  EXPECT_NE(said.find("another program is downloading it"), said.npos) << said;
+  EXPECT_EQ(server_.count("GET /cdn/"), 0u);
+}
+
+TEST_F(HubPull, ANewCommitThatFailsLeavesTheOldOne) {
+  const fs::path before = run().path;
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    const std::string next(40, 'a');
+    if (is_list(r)) reply.body.replace(reply.body.find(HubServer::kCommit), 40, next);
+    if (r.path.find("/resolve/") != r.path.npos) reply = {.status = 404};
+  };
+  EXPECT_THROW(run(), Error);
+  EXPECT_EQ(find_model(kModel, hub_), before);
+}
+
+// A child of its own, because what is done to it cannot be undone. Gives its exit code.
+template <class Body>
+int in_a_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(HubPull, AFileSizeLimitIsAnErrorAndWhatCameIsKept) {
+  const int code = in_a_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 100'000, .rlim_max = 100'000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      run();
+    } catch (const Error& error) {
+      return std::string(error.what()).find("cannot write") != std::string::npos ? 0 : 2;
+    }
+    return 1;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(fs::file_size(incomplete()), 100'000u);
+  EXPECT_EQ(read_all(incomplete()), weights_.substr(0, 100'000));
+  EXPECT_THROW(find_model(kModel, hub_), Error);
+  const PullResult result = run();  // and goes on
+  expect_whole(result);
+  EXPECT_EQ(result.downloaded, weights_.size() - 100'000);
+}
+
+// A disk of 1 MB, which only root may make.
+int on_a_small_disk(const fs::path& folder, const std::function<int()>& body) {
+  return in_a_child([&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0)
+      return 77;
+    return body();
+  });
+}
+
+TEST_F(HubPull, AFullDiskIsSeenBeforeAnythingIsDownloaded) {
+  server_.add("org/large", "config.json", kConfig);
+  server_.add("org/large", "model.safetensors", some_bytes(2'000'000));
+  const int code = on_a_small_disk(folder_.path(), [&] {
+    try {
+      run("org/large");
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      return what.find("there is no room for org/large: it needs 2.0 MB") != what.npos ? 0 : 2;
+    }
+    return 1;
+  });
+  if (code == 77) GTEST_SKIP() << "only root may mount a small disk";
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(server_.count("GET /cdn/"), 0u);
+}
+
+TEST_F(HubPull, ADiskThatFillsUpMeanwhileKeepsWhatCame) {
+  int full_disk[2];  // the server, in this process, goes on when the child's disk is full
+  ASSERT_EQ(pipe(full_disk), 0);
+  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
+    if (is_weights(r) && r.header("range").empty())
+      reply.at_half = [&] {
+        char byte = 0;
+        EXPECT_EQ(read(full_disk[0], &byte, 1), 1);
+      };
+  };
+  const int code = on_a_small_disk(folder_.path(), [&] {
+    options_.progress = [&, full = false](const PullProgress& p) mutable {
+      if (!full && p.file == "model.safetensors" && p.done > 50'000) {
+        full = true;
+        std::ofstream out(folder_.path() / "filler", std::ios::binary);
+        const std::string block(4096, 'x');
+        while (out.write(block.data(), std::streamsize(block.size())).flush()) continue;
+        if (write(full_disk[1], "x", 1) != 1) return false;
+      }
+      return true;
+    };
+    try {
+      run();
+      return 1;
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      if (what.find("there is no room for model.safetensors: it needs") == what.npos) return 2;
+    }
+    if (fs::file_size(incomplete()) == 0) return 3;
+    fs::remove(folder_.path() / "filler");
+    options_.progress = {};
+    return run().downloaded < weights_.size() ? 0 : 4;
+  });
+  close(full_disk[1]);  // a child that did not come so far must not keep the server waiting
+  if (code == 77) GTEST_SKIP() << "only root may mount a small disk";
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(HubPull, ACacheThatMayNotBeWrittenIsAnError) {
+  folder_.write("file", "");
+  hub_.cache = folder_.path() / "file";
+  expect_failure("cannot write", "");
+  hub_.cache = "/proc/cache";
+  expect_failure("cannot write /proc/cache", "");
+}
+
+}  // namespace
+}  // namespace bertie
