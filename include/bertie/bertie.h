@@ -10,4 +10,5 @@
 #include "bertie/hub.h"
 #include "bertie/model.h"
 #include "bertie/tokenizer.h"
+#include "bertie/transformer.h"
 #include "bertie/view.h"
