@@ -130,6 +130,8 @@ class BERTIE_API Tokenizer {
 
   // Text again: pieces joined, spaces before punctuation taken out. Ids without a token are left out.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
+  // The same from tokens, as token() gives them or as somebody changed them.
+  std::string join(std::vector<std::string> tokens) const;
 
   // The token's text, "##" included; empty if there is no such id.
   std::string_view token(int32_t id) const;
@@ -137,6 +139,8 @@ class BERTIE_API Tokenizer {
   // One more than the largest id.
   size_t vocab_size() const;
   bool is_special(int32_t id) const;
+  // Whether a token says by a mark ("##") that it goes on with a word; else words begin with a space.
+  bool marks_continuations() const;
 
   // Special ids; -1 where the vocabulary has none.
   int32_t cls_id() const;

@@ -17,6 +17,8 @@ class Road {
   virtual void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
   virtual bool lowercase() const { return false; }
+  // A piece that goes on with a word says so ("##").
+  virtual bool marks_continuations() const { return false; }
 };
 
 }  // namespace bertie::text

@@ -344,6 +344,10 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   for (int32_t id : ids)
     if (id >= 0 && state_->vocabulary().has(size_t(id)) && !(skip_special && is_special(id)))
       tokens.emplace_back(token(id));
+  return join(std::move(tokens));
+}
+
+std::string Tokenizer::join(std::vector<std::string> tokens) const {
   for (const auto& decoder : state_->definition.decoders) decoder->apply(tokens);
   std::string out;
   for (const std::string& token : tokens) out += token;
@@ -361,6 +365,7 @@ size_t Tokenizer::vocab_size() const { return state_->vocabulary().size(); }
 bool Tokenizer::is_special(int32_t id) const {
   return id >= 0 && size_t(id) < state_->special.size() && state_->special[size_t(id)];
 }
+bool Tokenizer::marks_continuations() const { return state_->definition.road->marks_continuations(); }
 int32_t Tokenizer::cls_id() const { return state_->cls; }
 int32_t Tokenizer::sep_id() const { return state_->sep; }
 int32_t Tokenizer::pad_id() const { return state_->pad; }

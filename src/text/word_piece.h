@@ -34,6 +34,7 @@ class WordPiece : public Road {
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   bool lowercase() const override { return settings_.normalizer.lowercase; }
+  bool marks_continuations() const override { return true; }
   const WordPieceSettings& settings() const { return settings_; }
   // Only the thorough road; for tests.
   void tokenize_thoroughly(std::string_view text, bool special_tokens_in_text, Pieces& out) const;

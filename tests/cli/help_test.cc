@@ -5,8 +5,10 @@ using namespace bertie::test;
 
 namespace {
 
-const std::vector<std::string> kCommands = {"demo", "tokenize", "embed", "attend", "explain",   "info",
-                                            "pull", "models",   "bench", "help",   "completion"};
+const std::vector<std::string> kCommands = {"demo",          "tokenize", "embed",   "similar", "fill-mask",
+                                            "next-sentence", "classify", "pair",    "tag",     "answer",
+                                            "generate",      "attend",   "explain", "info",    "pull",
+                                            "models",        "convert",  "bench",   "help",    "completion"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   const Result r = run({});
