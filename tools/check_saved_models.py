@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Loads models with Hugging Face transformers and compares what they give with tests/golden/families.
 
-    build/tests/save_driver tests/golden/families DIR && .venv/bin/python tools/check_saved_models.py DIR
+    build/save_models tests/golden/families DIR           # Bertie loads them all, encoder-decoders too, and saves
+    .venv/bin/python tools/check_saved_models.py DIR      # DIR/<name>/ for names of tests/golden/families
     .venv/bin/python tools/check_saved_models.py          # the goldens themselves
 
 DIR/<name>/ is what Bertie saved from the golden of that name, with Model::save or `bertie convert`: a tensor that is

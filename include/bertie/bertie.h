@@ -12,4 +12,5 @@
 #include "bertie/pipeline.h"
 #include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
+#include "bertie/transformer.h"
 #include "bertie/view.h"

@@ -96,15 +96,20 @@ struct TokenizerOptions {
 
 class BERTIE_API Tokenizer {
  public:
-  // A directory with tokenizer.json, vocab.txt, or vocab.json and merges.txt (the first of these wins), or
-  // one of these files. tokenizer_config.json and special_tokens_map.json beside them are read too. Throws
-  // Error.
+  // A directory with tokenizer.json, vocab.txt, vocab.json and merges.txt, spiece.model or
+  // sentencepiece.bpe.model (the first of these wins), or one of these files. tokenizer_config.json,
+  // special_tokens_map.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const std::filesystem::path& directory_or_file);
   // vocab.txt alone, with your own settings; or its text, one token a line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});
   static Tokenizer from_vocab_text(std::string_view lines, const TokenizerOptions& options = {});
   // The text of a tokenizer.json; `name` is what errors call it.
   static Tokenizer from_json_text(std::string_view json, const std::string& name = "tokenizer.json");
+
+  // The bytes of a spiece.model or sentencepiece.bpe.model; `family` is "albert", "xlm-roberta" or
+  // "camembert".
+  static Tokenizer from_sentence_piece(std::string_view model, const std::string& family,
+                                       const std::string& name = "spiece.model");
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

@@ -1,15 +1,19 @@
 #include "text/decoders.h"
 
+#include <charconv>
+
 #include "text/byte_level.h"
+#include "text/metaspace.h"
 #include "text/unicode.h"
 
 namespace bertie::text {
-namespace {
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
 }
+
+namespace {
 
 void join(std::vector<std::string>& tokens) {
   if (tokens.empty()) return;
@@ -98,18 +102,77 @@ class Replace : public Decoder {
   std::string from_, to_;
 };
 
+// "<0x41>" is byte 0x41. Bytes that follow each other are one text; if it is not UTF-8, U+FFFD for each.
+class ByteFallback : public Decoder {
+  void apply(std::vector<std::string>& tokens) const override {
+    std::vector<std::string> out;
+    std::string bytes;
+    auto flush = [&] {
+      if (bytes.empty()) return;
+      if (valid_utf8(bytes))
+        out.push_back(bytes);
+      else
+        out.insert(out.end(), bytes.size(), "\uFFFD");
+      bytes.clear();
+    };
+    for (std::string& token : tokens) {
+      if (int byte = byte_of(token); byte >= 0) {
+        bytes += char(byte);
+      } else {
+        flush();
+        out.push_back(std::move(token));
+      }
+    }
+    flush();
+    tokens.swap(out);
+  }
+  static int byte_of(std::string_view token) {
+    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+    const std::string_view digits = token.substr(token[3] == '+' ? 4 : 3, token[3] == '+' ? 1 : 2);
+    int value = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    return error == std::errc() && end == digits.data() + digits.size() && value >= 0 ? value : -1;
+  }
+};
+
+// Takes at most so many of one character from the beginning and the end of every token.
+class Strip : public Decoder {
+ public:
+  Strip(std::string content, size_t left, size_t right)
+      : content_(std::move(content)), left_(left), right_(right) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      for (size_t i = 0; i < left_ && token.starts_with(content_); ++i) token.erase(0, content_.size());
+      for (size_t i = 0; i < right_ && token.ends_with(content_); ++i)
+        token.resize(token.size() - content_.size());
+    }
+  }
+
+ private:
+  std::string content_;
+  size_t left_, right_;
+};
+
 std::unique_ptr<const Decoder> make_decoder(const Section& s) {
   std::string type = s.type();
   if (type == "WordPiece") return word_piece_decoder(s.string("prefix", "##"), s.flag("cleanup", true));
   if (type == "ByteLevel") return byte_level_decoder();
   if (type == "BPEDecoder") return std::make_unique<Suffixed>(s.string("suffix", "</w>"));
+  if (type == "Metaspace") return metaspace_decoder(read_metaspace(s));
+  if (type == "ByteFallback") return std::make_unique<ByteFallback>();
+  if (type == "Strip") {
+    std::string content = s.string("content", {});
+    if (count_points(content) != 1) s.unsupported("content", "one character");
+    return std::make_unique<Strip>(content, s.size("start", {}, 1000), s.size("stop", {}, 1000));
+  }
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Replace") {
     std::string from = s.section("pattern").string("String", "");
     if (from.empty()) s.unsupported("pattern", "{\"String\": text}");
     return std::make_unique<Replace>(from, s.string("content", {}));
   }
-  s.unsupported("type", "WordPiece, ByteLevel, BPEDecoder, Fuse, Replace or Sequence");
+  s.unsupported(
+      "type", "WordPiece, ByteLevel, BPEDecoder, Metaspace, ByteFallback, Fuse, Replace, Strip or Sequence");
 }
 
 }  // namespace

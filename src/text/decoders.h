@@ -22,4 +22,6 @@ Decoders make_decoders(const Section& section);
 std::unique_ptr<const Decoder> word_piece_decoder(std::string prefix = "##", bool cleanup = true);
 std::unique_ptr<const Decoder> byte_level_decoder();
 
+void replace_all(std::string& text, std::string_view from, std::string_view to);
+
 }  // namespace bertie::text

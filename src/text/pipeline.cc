@@ -46,13 +46,17 @@ void Pipeline::tokenize(std::string_view text, bool special_tokens_in_text, bool
   if (!valid_utf8(text)) replace_invalid(text, w.valid), text = w.valid;
   const bool skip_special = !special_tokens_in_text;
 
+  const bool normalizes = parts_.shortcut && parts_.shortcut->normalizes();
+  auto shortcut = [&](std::string_view piece, uint32_t first) {
+    if (!parts_.shortcut || by_steps) return false;
+    size_t mark = out.ids.size();
+    int32_t word = out.word;
+    if (parts_.shortcut->tokenize(piece, first, out)) return true;
+    out.cut(mark), out.word = word;
+    return false;
+  };
   auto unchanged = [&](std::string_view piece, uint32_t first) {
-    if (parts_.shortcut && !by_steps) {
-      size_t mark = out.ids.size();
-      int32_t word = out.word;
-      if (parts_.shortcut->tokenize(piece, first, out)) return;
-      out.cut(mark), out.word = word;
-    }
+    if (!normalizes && shortcut(piece, first)) return;
     align(piece, first, w.text);
     steps({0, uint32_t(piece.size())}, out);
   };
@@ -80,6 +84,7 @@ void Pipeline::tokenize(std::string_view text, bool special_tokens_in_text, bool
   };
 
   split_counting(raw_, text, skip_special, 0, out, [&](std::string_view piece, uint32_t first) {
+    if (normalizes && shortcut(piece, first)) return;
     bool same = true;
     for (const auto& n : parts_.normalizers) same = same && n->leaves_alone(piece);
     if (!same)

@@ -24,6 +24,10 @@ class Normalizer {
   virtual void apply(Aligned& text, Workspace& spare) const = 0;
   // True if apply would change nothing, as far as a quick look tells.
   virtual bool leaves_alone(std::string_view) const { return false; }
+  // What decides the fate of a code point: itself (and marks or jamo that join it), a string that it is part
+  // of (then leaves_alone is exact), spaces next to each other or at the ends, or anything.
+  enum class Sees { kPoint, kString, kSpaces, kAll };
+  virtual Sees sees() const { return Sees::kAll; }
 };
 
 class PreTokenizer {
@@ -45,6 +49,8 @@ class Model {
 class Shortcut {
  public:
   virtual ~Shortcut() = default;
+  // True if it does the normalizers' work too; else it only gets text that they leave alone.
+  virtual bool normalizes() const { return false; }
   // Appends the pieces of text that no normaliser changes and that holds no added token; its first code point
   // is number `first`. Counts words. False: this text needs the steps; what was pushed is taken back.
   virtual bool tokenize(std::string_view text, uint32_t first, Pieces& out) const = 0;

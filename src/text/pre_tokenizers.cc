@@ -4,6 +4,7 @@
 
 #include "text/byte_level.h"
 #include "text/gpt2_words.h"
+#include "text/metaspace.h"
 
 namespace bertie::text {
 namespace {
@@ -85,12 +86,6 @@ class Splitter : public PreTokenizer {
 bool is_space(uint32_t point) { return flags(point) & kRawSpace; }
 bool is_punctuation(uint32_t point) { return flags(point) & kPunct; }
 bool is_word(uint32_t point) { return flags(point) & kWordChar; }
-
-class WhitespaceSplit : public Splitter {
- public:
-  WhitespaceSplit() : Splitter(Behavior::kRemoved) {}
-  Part next(const char* p, const char* end) const override { return one(p, end, is_space); }
-};
 
 class Punctuation : public Splitter {
  public:
@@ -212,11 +207,13 @@ Steps make_pre_tokenizers(const Section& section) {
       out.push_back(std::make_unique<ByteLevel>(
           ByteLevelSettings{s.flag("add_prefix_space", true), s.flag("use_regex", true)}));
     } else if (type == "WhitespaceSplit") {
-      out.push_back(std::make_unique<WhitespaceSplit>());
+      out.push_back(whitespace_split());
+    } else if (type == "Metaspace") {
+      out.push_back(metaspace(read_metaspace(s)));
     } else if (type == "Whitespace") {
       out.push_back(std::make_unique<Whitespace>());
     } else if (type == "BertPreTokenizer") {
-      out.push_back(std::make_unique<WhitespaceSplit>());
+      out.push_back(whitespace_split());
       out.push_back(std::make_unique<Punctuation>(Behavior::kIsolated));
     } else if (type == "Punctuation") {
       out.push_back(std::make_unique<Punctuation>(behavior_of(s, "Isolated")));
@@ -227,8 +224,8 @@ Steps make_pre_tokenizers(const Section& section) {
       add_split(s, out);
     } else {
       s.unsupported("type",
-                    "ByteLevel, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split or "
-                    "Sequence");
+                    "ByteLevel, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, "
+                    "Metaspace or Sequence");
     }
   }
   return out;

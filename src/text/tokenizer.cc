@@ -6,6 +6,7 @@
 #include "bertie/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "text/sentence_piece.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
 
@@ -36,6 +37,7 @@ text::TokenizerConfig config_beside(const fs::path& file) {
   return config;
 }
 
+// What config.json calls the model; empty if there is none.
 std::string model_type_beside(const fs::path& file) {
   fs::path path = file.parent_path() / "config.json";
   if (!is_there(path)) return "";
@@ -134,16 +136,22 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   fs::path file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
+    for (const char* name :
+         {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
       if (is_there(file = path / name)) break;
     if (!is_there(file))
-      throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt nor vocab.json",
-                  "A model's directory has one of them beside config.json.");
+      throw Error(
+          path.string() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
+          "A model's directory has one of them beside config.json.");
   }
   text::TokenizerConfig config = config_beside(file);
   if (file.filename() == "vocab.json" || file.filename() == "merges.txt")
     return Tokenizer(build(load_bpe_files(file, config)));
   io::MappedFile mapped(file);
+  if (file.extension() == ".model")
+    return Tokenizer(build(text::read_sentence_piece(
+        mapped.text(), file.string(),
+        config.tokenizer_class.empty() ? model_type_beside(file) : config.tokenizer_class, config)));
   if (file.extension() != ".json")
     return Tokenizer(build(text::read_vocab(mapped.text(), file.string(), {}, config)));
   return Tokenizer(build(text::read_tokenizer_json(mapped.text(), file.string(), config)));
@@ -157,6 +165,11 @@ Tokenizer Tokenizer::from_vocab_text(std::string_view lines, const TokenizerOpti
 }
 Tokenizer Tokenizer::from_json_text(std::string_view json, const std::string& name) {
   return Tokenizer(build(text::read_tokenizer_json(json, name, {})));
+}
+
+Tokenizer Tokenizer::from_sentence_piece(std::string_view model, const std::string& family,
+                                         const std::string& name) {
+  return Tokenizer(build(text::read_sentence_piece(model, name, family, {})));
 }
 
 size_t Tokenizer::room(bool pair, const EncodeOptions& options) const {

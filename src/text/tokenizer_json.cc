@@ -13,6 +13,8 @@
 #include "text/tokenizer_file.h"
 #include "text/tokenizer_state.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
+#include "text/unigram_shortcut.h"
 #include "text/word_piece.h"
 
 namespace bertie::text {
@@ -49,12 +51,15 @@ class Interpreter {
     std::string type = model_.type();
     // Files of 2020 do not name the type; these keys only WordPiece has.
     if (!model_.has("type") && model_.has("max_input_chars_per_word")) type = "WordPiece";
+    if (!model_.has("type") && model_.has("unk_id") && !file_.scores.empty()) type = "Unigram";
     if (type == "WordPiece")
       word_piece();
     else if (type == "BPE")
       bpe();
+    else if (type == "Unigram")
+      unigram();
     else
-      model_.unsupported("type", "WordPiece or BPE");
+      model_.unsupported("type", "WordPiece, BPE or Unigram");
     known_names();
     d_.decoders = make_decoders(root_.section("decoder"));
     d_.model_max_length = config_.model_max_length.value_or(kNoLimit);
@@ -87,6 +92,22 @@ class Interpreter {
     frame();
     WordPieceSettings settings{normalizer, file_.vocabulary.id(d_.names.unk), max_word_chars};
     d_.road = std::make_unique<WordPiece>(std::move(file_.vocabulary), settings, d_.added);
+  }
+
+  void unigram() {
+    if (file_.scores.empty())
+      throw Error(model_.where("vocab") + ": a Unigram model needs a list of [token, score]");
+    const size_t unk = model_.size("unk_id", {}, kMaxTokens);
+    file_.vocabulary.seal("");
+    PipelineParts parts = steps();
+    // known_names() and tokenizer_config.json may say others.
+    d_.names = albert_names();
+    if (file_.vocabulary.has(unk)) d_.names.unk = file_.vocabulary.token(unk);
+    parts.model =
+        std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,
+                                  UnigramSettings{int32_t(unk), model_.flag("byte_fallback", false)});
+    parts.shortcut = UnigramShortcut::make(parts, d_.added);
+    d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
   }
 
   void bpe() {

@@ -1,6 +1,6 @@
 #pragma once
-// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc) make a Definition; the
-// Tokenizer is built from it and never changes.
+// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc, sentence_piece.cc) make
+// a Definition; the Tokenizer is built from it and never changes.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -29,6 +29,9 @@ inline SpecialNames roberta_names() {
           .bos = "<s>",
           .eos = "</s>"};
 }
+inline SpecialNames albert_names() {
+  return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"};
+}
 inline SpecialNames gpt2_names() {
   const char* end = "<|endoftext|>";
   return {.unk = end, .cls = "", .sep = "", .pad = "", .mask = "", .bos = end, .eos = end};
@@ -45,7 +48,7 @@ struct Definition {
 
 // tokenizer_config.json, as far as it concerns a tokenizer: every field may be missing.
 struct TokenizerConfig {
-  std::optional<bool> lowercase, strip_accents, split_cjk;
+  std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents;
   std::optional<bool> add_prefix_space, trim_offsets, add_bos_token;
   std::optional<size_t> model_max_length;
   std::string tokenizer_class;

@@ -11,13 +11,14 @@ namespace bertie::text {
 
 // What a code point is. The same bits are in tools/extract_unicode.py.
 enum Flag : uint8_t {
-  kDrop = 1,       // taken out by clean_text
-  kSpace = 2,      // made ' ' by clean_text
-  kPunct = 4,      // a word of its own
-  kCjk = 8,        // gets spaces around it
-  kMark = 16,      // Mn: taken out by strip_accents
-  kWordChar = 32,  // \w, for added tokens that must be single words
-  kRawSpace = 64,  // splits words where the text was not cleaned
+  kDrop = 1,         // taken out by clean_text
+  kSpace = 2,        // made ' ' by clean_text
+  kPunct = 4,        // a word of its own
+  kCjk = 8,          // gets spaces around it
+  kMark = 16,        // Mn: taken out by strip_accents
+  kWordChar = 32,    // \w, for added tokens that must be single words
+  kRawSpace = 64,    // splits words where the text was not cleaned
+  kCombining = 128,  // any mark: taken out by the normalizer StripAccents
 };
 
 // What GPT-2's pattern takes a code point for: \p{L}, \p{N}, \s, or none of these.

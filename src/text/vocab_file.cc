@@ -81,6 +81,7 @@ TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& 
   config.lowercase = optional_bool(root, "do_lower_case", name);
   config.strip_accents = optional_bool(root, "strip_accents", name);
   config.split_cjk = optional_bool(root, "tokenize_chinese_chars", name);
+  config.keep_accents = optional_bool(root, "keep_accents", name);
   config.add_prefix_space = optional_bool(root, "add_prefix_space", name);
   config.trim_offsets = optional_bool(root, "trim_offsets", name);
   config.add_bos_token = optional_bool(root, "add_bos_token", name);

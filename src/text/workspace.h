@@ -37,6 +37,12 @@ struct Span {
   size_t size() const { return end - begin; }
 };
 
+// How to reach a place of a word best (text/unigram.h): the sum of scores, and the last piece on the way.
+struct Path {
+  double score;
+  uint32_t begin, node;
+};
+
 // A part of a word: a token, and how many bytes it takes.
 struct Symbol {
   int32_t id;
@@ -53,6 +59,7 @@ struct Workspace {
   std::vector<Symbol> symbols;
   std::string tail;  // a word that lies too near to the text's end, and such
   std::vector<uint64_t> numbers[2];
+  std::vector<Path> paths;
 };
 
 // Where pieces go. `stop`: no more words once ids has reached this size.
