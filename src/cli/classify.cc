@@ -8,16 +8,12 @@ namespace bertie::cli {
 namespace {
 
 Apply apply_of(const Settings& settings) {
-  const std::string name = settings.apply.value_or("");
-  return name == "softmax"   ? Apply::kSoftmax
-         : name == "sigmoid" ? Apply::kSigmoid
-         : name == "nothing" ? Apply::kNothing
-                             : Apply::kByProblem;
+  constexpr Apply kAll[] = {Apply::kByProblem, Apply::kSoftmax, Apply::kSigmoid, Apply::kNothing};
+  return kAll[choice_of("apply", settings.apply, {"by-problem", "softmax", "sigmoid", "nothing"})];
 }
 
 // Whether scores are probabilities; a regression's numbers are not.
-bool shares(const Settings& settings, const Config& config) {
-  const Apply apply = apply_of(settings);
+bool shares(Apply apply, const Config& config) {
   return apply == Apply::kByProblem ? config.problem != Problem::kRegression : apply != Apply::kNothing;
 }
 
@@ -35,18 +31,19 @@ void print_json(size_t index, const Input& input, bool pair, std::span<const Sco
 }
 
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
+  const Apply apply = apply_of(settings);
   Pipeline pipeline = load_pipeline(settings, Head::kClassify);
   const std::string_view what = pair ? "pairs" : "texts";
   Progress progress = progress_of(settings, what);
   const Style style = Style::for_output();
   const size_t width = output_width();
-  const bool share = shares(settings, pipeline.model().config());
+  const bool share = shares(apply, pipeline.model().config());
   // One input: all its labels. Many: the best one each, a line a text.
   const bool one = settings.files.empty() && settings.words.size() == (pair ? 2 : 1);
   size_t cut_inputs = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
-    const auto results = pair ? pipeline.classify(pairs_of(block), apply_of(settings))
-                              : pipeline.classify(texts_of(block), apply_of(settings));
+    const auto results =
+        pair ? pipeline.classify(pairs_of(block), apply) : pipeline.classify(texts_of(block), apply);
     cut_inputs += pipeline.truncated();
     for (size_t i = 0; i < block.size(); ++i) {
       const size_t all = results[i].size();

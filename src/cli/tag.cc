@@ -9,12 +9,8 @@ namespace bertie::cli {
 namespace {
 
 Group group_of(const Settings& settings) {
-  const std::string name = settings.group.value_or("simple");
-  return name == "none"      ? Group::kNone
-         : name == "first"   ? Group::kFirst
-         : name == "average" ? Group::kAverage
-         : name == "max"     ? Group::kMax
-                             : Group::kSimple;
+  constexpr Group kAll[] = {Group::kSimple, Group::kNone, Group::kFirst, Group::kAverage, Group::kMax};
+  return kAll[choice_of("group", settings.group, {"simple", "none", "first", "average", "max"})];
 }
 
 // A colour for each kind of entity.
@@ -67,13 +63,13 @@ void print_json(size_t index, std::string_view text, const CodePoints& points,
 }  // namespace
 
 int tag_command(const Settings& settings) {
+  const TagOptions options{
+      .group = group_of(settings), .stride = settings.stride, .keep_outside = settings.keep_outside};
   Inputs inputs(settings);
   Pipeline pipeline = load_pipeline(settings, Head::kTag);
   Progress progress = progress_of(settings, "texts");
   const Style style = Style::for_output();
   Colours colours;
-  const TagOptions options{
-      .group = group_of(settings), .stride = settings.stride, .keep_outside = settings.keep_outside};
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
     const auto results = pipeline.tag(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {

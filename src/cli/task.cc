@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/nearest.h"
+
 namespace bertie::cli {
 
 Pipeline load_pipeline(const Settings& settings, Head head) {
@@ -10,6 +12,17 @@ Pipeline load_pipeline(const Settings& settings, Head head) {
   pipeline.need(head);
   if (settings.max_length) pipeline.set_max_length(*settings.max_length);
   return pipeline;
+}
+
+size_t choice_of(std::string_view option, const std::optional<std::string>& argument,
+                 const std::vector<std::string_view>& words) {
+  if (!argument) return 0;
+  const auto found = std::find(words.begin(), words.end(), *argument);
+  if (found != words.end()) return size_t(found - words.begin());
+  const std::string_view meant = nearest(*argument, words);
+  throw UsageError(fmt::format("--{} knows no {}", option, in_quotes(*argument)),
+                   meant.empty() ? fmt::format("--{} {}", option, fmt::join(words, ", or "))
+                                 : fmt::format("--{} {}", option, meant));
 }
 
 Progress progress_of(const Settings& settings, std::string_view what) {

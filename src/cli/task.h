@@ -13,6 +13,10 @@ namespace bertie::cli {
 // The model, if it can do what `head` does; --max-length and --threads are obeyed.
 Pipeline load_pipeline(const Settings& settings, Head head);
 
+// Which of `words` an option's argument is; the first where it was not given. UsageError for another word.
+size_t choice_of(std::string_view option, const std::optional<std::string>& argument,
+                 const std::vector<std::string_view>& words);
+
 // Progress on standard error where it does not get between results on the same terminal.
 Progress progress_of(const Settings& settings, std::string_view what);
 

@@ -22,10 +22,11 @@ const Option kMaxLength{.name = "max-length",
 
 const Option kApply{.name = "apply",
                     .argument = "F",
-                    .help = "how numbers become scores",
-                    .standard = "as the model says",
+                    .help = "how numbers become scores: by-problem, softmax, sigmoid or nothing",
+                    .standard = "by-problem",
                     .to = &Settings::apply,
-                    .choices = {{"softmax", "one of the labels is right"},
+                    .choices = {{"by-problem", "what the model was trained for"},
+                                {"softmax", "one of the labels is right"},
                                 {"sigmoid", "each label is right or wrong by itself"},
                                 {"nothing", "the numbers as they are"}}};
 
@@ -95,7 +96,7 @@ std::vector<Command> task_commands() {
       {.name = "classify",
        .words = "[TEXT...]",
        .most_words = SIZE_MAX,
-       .summary = "labels of texts: sentiment, topic, …",
+       .summary = "labels of texts: sentiment, topic and the like",
        .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, with "
                 "the names that the model has for them. One text shows all labels, many the best one each; "
                 "--top says otherwise.\n\n"
@@ -108,7 +109,7 @@ std::vector<Command> task_commands() {
       {.name = "pair",
        .words = "[TEXT TEXT]",
        .most_words = 2,
-       .summary = "labels of pairs: entailment, paraphrase, similarity, …",
+       .summary = "labels of pairs: entailment, paraphrase, similarity",
        .about = "Gives the labels of two texts together, for models that were trained on pairs.\n\n"
                 "With --json, an object a pair: text, text_pair, and labels with label and score.",
        .options = {kPairFile, top("show the K best labels", "all for one pair, 1 for many"), kApply,
@@ -129,7 +130,7 @@ std::vector<Command> task_commands() {
        .options = {file_option(),
                    {.name = "group",
                     .argument = "HOW",
-                    .help = "how pieces become entities",
+                    .help = "how pieces become entities: none, simple, first, average or max",
                     .standard = "simple",
                     .to = &Settings::group,
                     .choices = {{"none", "every piece by itself"},

@@ -106,14 +106,17 @@ TEST(Classify, AppliesWhatItIsTold) {
                                        kHarbour};
     arguments.insert(arguments.end(), more.begin(), more.end());
     float sum = 0;
-    for (const json& label : objects(run(arguments))[0]["labels"]) sum += label["score"].get<float>();
+    const std::vector<json> all = objects(run(arguments));
+    for (const json& label : all[0]["labels"]) sum += label["score"].get<float>();
     return sum;
   };
   EXPECT_NEAR(score({}), 1, 1e-5);
   EXPECT_EQ(score({}), score({"--apply", "softmax"}));
   EXPECT_NE(score({}), score({"--apply", "sigmoid"}));
   EXPECT_NE(score({"--apply", "nothing"}), score({"--apply", "sigmoid"}));
-  EXPECT_EQ(run({"classify", "-m", golden("text-classification-bert"), "--apply", "magic", "a"}).code, 2);
+  const Result typo = run({"classify", "-m", golden("text-classification-bert"), "--apply", "sofmax", "a"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_NE(typo.err.find("try: --apply softmax"), std::string::npos) << typo.err;
 }
 
 TEST(Classify, WhatIsCutIsSaidOnceAtTheEnd) {
