@@ -61,8 +61,11 @@ class Meter {
 
 std::optional<io::DType> dtype_of(const Settings& settings) {
   if (!settings.dtype) return {};
-  if (*settings.dtype == "fp32") return io::DType::kF32;
-  return *settings.dtype == "fp16" ? io::DType::kF16 : io::DType::kBF16;
+  for (const auto& [name, dtype] :
+       {std::pair("fp32", io::DType::kF32), {"fp16", io::DType::kF16}, {"bf16", io::DType::kBF16}})
+    if (*settings.dtype == name) return dtype;
+  throw UsageError(fmt::format("--dtype is fp32, fp16 or bf16, not {}", in_quotes(*settings.dtype)),
+                   "--dtype fp16");
 }
 
 void report(const Converted& converted, const Settings& settings, double seconds) {

@@ -152,56 +152,20 @@ void handle_signals() {
   }
   action.sa_handler = SIG_IGN;  // a closed pipe is EPIPE to us: files get cleaned up
   sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);  // likewise EFBIG, a file beyond ulimit -f
 }
 
-NewFile::NewFile(const std::filesystem::path& path) : path_(path) {
-  std::error_code error;
-  // Renaming over a link would replace the link, and over a device the device.
-  if (std::filesystem::exists(path_, error)) path_ = std::filesystem::canonical(path_, error);
-  if (!error && std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
-    throw Error(fmt::format("cannot write {}: it is {}", printable(path.string()),
-                            std::filesystem::is_directory(path_) ? "a folder" : "not a regular file"),
-                "give the name of a file");
-  const std::string pattern = path_.string() + ".XXXXXX";
-  if (pattern.size() >= sizeof temporary_path) fail(ENAMETOOLONG);
-  std::memcpy(temporary_path, pattern.c_str(), pattern.size() + 1);
-  file_ = mkostemp(temporary_path, O_CLOEXEC);
-  if (file_ < 0) fail(errno);
+NewFile::NewFile(const std::filesystem::path& path) : file_(path) {
+  const std::string& name = file_.temporary();
+  if (name.size() >= sizeof temporary_path) return;  // longer than the system opens
+  std::memcpy(temporary_path, name.c_str(), name.size() + 1);
   temporary_exists = true;
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(file_, 0666 & ~mask);
 }
 
-NewFile::~NewFile() {
-  if (file_ >= 0) close(file_);
-  if (temporary_exists.exchange(false)) unlink(temporary_path);
-}
-
-void NewFile::fail(int error) const {
-  const bool folder = error == ENOENT || error == ENOTDIR;
-  throw Error(
-      fmt::format("cannot write {}: {}", printable(path_.string()), std::generic_category().message(error)),
-      folder            ? fmt::format("mkdir -p {}", printable(path_.parent_path().string()))
-      : error == ENOSPC ? "make room, or write to another disk"
-                        : "");
-}
-
-void NewFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file_, bytes.data(), bytes.size());
-    if (count < 0 && errno != EINTR) fail(errno);
-    if (count > 0) bytes = bytes.subspan(size_t(count));
-  }
-}
-
-void NewFile::write_at_start(std::string_view bytes) {
-  if (pwrite(file_, bytes.data(), bytes.size(), 0) != ssize_t(bytes.size())) fail(errno);
-}
+NewFile::~NewFile() { temporary_exists = false; }
 
 void NewFile::commit() {
-  if (close(std::exchange(file_, -1)) != 0) fail(errno);
-  if (rename(temporary_path, path_.c_str()) != 0) fail(errno);
+  file_.commit();
   temporary_exists = false;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/atomic_file.h"
+
 namespace bertie::cli {
 
 // Whoever read our output has seen enough (`| head`): not an error, just the end.
@@ -37,8 +39,7 @@ void append_json(std::string& out, float number);
 void append_json(std::string& out, std::span<const float> numbers);
 void append_json(std::string& out, std::span<const int32_t> numbers);
 
-// A file that gets its name when it is complete. Until then its content is in a temporary file beside it,
-// which is removed if this ends before commit(), by an exception or by Ctrl-C. One at a time.
+// An io::AtomicFile whose temporary goes by Ctrl-C too. One at a time.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& path);
@@ -46,14 +47,12 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  void write(std::span<const std::byte> bytes);
-  void write_at_start(std::string_view bytes);  // over what is there
+  void write(std::span<const std::byte> bytes) { file_.write(bytes); }
+  void write_at_start(std::string_view bytes) { file_.write_at(0, bytes); }
   void commit();
 
  private:
-  [[noreturn]] void fail(int error) const;
-  std::filesystem::path path_;
-  int file_ = -1;
+  io::AtomicFile file_;
 };
 
 // Makes Ctrl-C (and a terminal that goes away) remove the temporary file and end with 128 + the signal.

@@ -111,7 +111,7 @@ class Converter {
     // A sentence-transformers model may keep its transformer in a folder below.
     fs::path below = source_.empty() ? fs::path() : tensors_at_.lexically_relative(source_);
     if (below == ".") below.clear();
-    const fs::path model = folder.path() / below;
+    const fs::path model = below.empty() ? folder.path() : folder.path() / below;
     fs::create_directories(model);
     write_config(model);
     plan(Config::load(model), (model / "config.json").string());
@@ -257,9 +257,9 @@ class Converter {
                   meant.empty() ? "" : fmt::format("--drop {}", meant));
     }
     if (config.tied && !decoder.empty()) {
-      drop_copy(decoder + ".weight", prefix + std::string(f.embeddings.word) + ".weight");
+      drop_copy(decoder + ".weight", prefix, std::string(f.embeddings.word) + ".weight");
       // DistilBERT knows no other name for it.
-      if (!bias.empty() && bias != decoder + ".bias") drop_copy(decoder + ".bias", bias);
+      if (!bias.empty() && bias != decoder + ".bias") drop_copy(decoder + ".bias", "", bias);
     }
   }
 
@@ -283,20 +283,18 @@ class Converter {
     result_.renamed += r.name != t.name;
   }
 
-  // A copy of a tied tensor goes; where only the copy is there, it becomes the tensor.
-  void drop_copy(const std::string& copy, const std::string& of) {
+  // A copy of a tied tensor goes; where only the copy is there, it becomes the tensor. A file of a bare model
+  // does without the prefix.
+  void drop_copy(const std::string& copy, const std::string& prefix, const std::string& of) {
     const auto from = jobs_.find(copy);
     if (from == jobs_.end()) return;
-    auto to = jobs_.find(of);
-    if (to == jobs_.end()) {  // a file without the prefix
-      const size_t point = of.find('.');
-      to = jobs_.find(of.substr(point + 1));
-    }
+    auto to = jobs_.find(prefix + of);
+    if (to == jobs_.end()) to = jobs_.find(of);
     if (to == jobs_.end()) {
       Job job = std::move(from->second);
       jobs_.erase(from);
-      job.name = of;
-      jobs_.emplace(of, std::move(job));
+      job.name = prefix + of;
+      jobs_.emplace(job.name, job);
       return;
     }
     const Job &a = from->second, &b = to->second;

@@ -1,0 +1,277 @@
+// bertie convert's work: names, types, what is left out, what is copied, and what goes wrong.
+#include "tasks/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "bertie/error.h"
+#include "bertie/model.h"
+#include "io/convert.h"
+#include "io/expect_error.h"
+#include "io/safetensors_writer.h"
+#include "io/temp_folder.h"
+#include "support/data.h"
+
+namespace bertie {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+
+fs::path golden(const std::string& name) { return test::source_dir() / "tests/golden" / name; }
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+size_t entries(const fs::path& folder) {
+  return size_t(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+io::TensorSource source(const std::string& name, const io::TensorInfo& t) {
+  return {.name = name, .shape = t.shape, .read = [&t](size_t first, std::span<float> out) {
+            io::to_float(t, first, out);
+          }};
+}
+
+// The plain golden model with its tensors renamed by `rename` (an empty name leaves one out), and `more` of
+// them.
+fs::path changed_model(const test::TempFolder& folder, const std::function<std::string(std::string)>& rename,
+                       const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  const fs::path model = folder.path() / "old";
+  fs::create_directories(model);
+  fs::copy_file(golden("models/plain/config.json"), model / "config.json");
+  const io::SafeTensors files = io::SafeTensors::open(golden("models/plain"));
+  std::vector<io::TensorSource> sources;
+  for (const io::TensorInfo& t : files.tensors())
+    if (const std::string name = rename(t.name); !name.empty()) sources.push_back(source(name, t));
+  for (const auto& [name, of] : more) sources.push_back(source(name, *files.find(of)));
+  io::write_safetensors(model / "model.safetensors", io::DType::kF32, sources);
+  return model;
+}
+
+const auto kSame = [](std::string name) { return name; };
+
+TEST(Convert, TensorFlowsNamesBecomeTransformersFilesByteForByte) {
+  for (const char* name : {"bert", "bert_classifier", "bert_squad", "albert", "gpt2"}) {
+    SCOPED_TRACE(name);
+    const test::TempFolder folder;
+    const fs::path from = golden("convert") / name, to = folder.path() / "new";
+    const Converted converted = convert_model({.from = from / "model.npz", .to = to});
+    EXPECT_TRUE(read_all(to / "model.safetensors") == read_all(from / "expected.safetensors"));
+    EXPECT_EQ(converted.renamed, converted.tensors);
+    EXPECT_EQ(converted.dropped.size(),
+              std::strcmp(name, "bert") == 0 ? 3u : 0u);  // global_step, adam_m, adam_v
+    EXPECT_EQ(converted.files, (std::vector<std::string>{"config.json", "model.safetensors"}));
+    EXPECT_EQ(entries(folder.path()), 1u);
+    EXPECT_NO_THROW(Model::load(to));
+  }
+}
+
+TEST(Convert, AnOwnConfigGetsTheTypeThatTransformersNeeds) {
+  const test::TempFolder folder;
+  convert_model({.from = golden("convert/bert/model.npz"), .to = folder.path() / "new"});
+  EXPECT_NE(read_all(folder.path() / "new/config.json").find("\"model_type\": \"bert\""), std::string::npos);
+  // Where nothing changes, not a byte does.
+  convert_model({.from = golden("convert/gpt2/model.npz"), .to = folder.path() / "gpt2"});
+  EXPECT_EQ(read_all(folder.path() / "gpt2/config.json"), read_all(golden("convert/gpt2/config.json")));
+}
+
+TEST(Convert, AModelThatIsAsItShouldBeStaysAsItIs) {
+  const test::TempFolder folder;
+  for (const char* name : {"plain", "bfloat16", "four_layers_sharded", "no_pooler"}) {
+    SCOPED_TRACE(name);
+    const fs::path to = folder.path() / name;
+    const Converted converted = convert_model({.from = golden("models") / name, .to = to});
+    EXPECT_EQ(converted.renamed, 0u);
+    const io::SafeTensors before = io::SafeTensors::open(golden("models") / name),
+                          after = io::SafeTensors::open(to);
+    for (const io::TensorInfo& t : after.tensors()) {
+      const io::TensorInfo* old = before.find(t.name);
+      ASSERT_TRUE(old) << t.name;
+      EXPECT_EQ(t.dtype, old->dtype);
+      ASSERT_TRUE(std::equal(t.data.begin(), t.data.end(), old->data.begin(), old->data.end())) << t.name;
+    }
+    EXPECT_EQ(after.tensors().size() + converted.dropped.size(), before.tensors().size());
+    EXPECT_EQ(read_all(to / "config.json"), read_all(golden("models") / name / "config.json"));
+  }
+}
+
+TEST(Convert, OtherTypesRoundAndConfigSaysSo) {
+  const test::TempFolder folder;
+  for (const auto& [dtype, said, narrow] : {std::tuple(io::DType::kF16, "float16", &io::float_to_f16),
+                                            {io::DType::kBF16, "bfloat16", &io::float_to_bf16}}) {
+    const fs::path to = folder.path() / said;
+    convert_model({.from = golden("models/plain"), .to = to, .dtype = dtype});
+    const io::SafeTensors before = io::SafeTensors::open(golden("models/plain")),
+                          after = io::SafeTensors::open(to);
+    for (const io::TensorInfo& t : after.tensors()) {
+      EXPECT_EQ(t.dtype, dtype);
+      std::vector<float> values(t.elements());
+      io::to_float(*before.find(t.name), 0, values);
+      std::vector<std::byte> halves(2 * values.size());
+      narrow(values, halves.data());
+      EXPECT_TRUE(std::equal(halves.begin(), halves.end(), t.data.begin(), t.data.end())) << t.name;
+    }
+    EXPECT_NE(read_all(to / "config.json").find(std::string("type\": \"") + said + "\""), std::string::npos);
+    // And back: the numbers stay those of the narrow type.
+    convert_model(
+        {.from = to, .to = folder.path() / (std::string(said) + "-back"), .dtype = io::DType::kF32});
+  }
+}
+
+TEST(Convert, LegacyNamesCopiesAndBuffersGo) {
+  const test::TempFolder folder;
+  const fs::path old =
+      changed_model(folder,
+                    [](std::string name) {
+                      for (const auto& [now, then] : {std::pair("LayerNorm.weight", "LayerNorm.gamma"),
+                                                      {"LayerNorm.bias", "LayerNorm.beta"}})
+                        if (name.ends_with(now))
+                          name.replace(name.size() - std::strlen(now), std::strlen(now), then);
+                      return "module." + name;
+                    },
+                    {{"module.cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                     {"module.bert.embeddings.position_ids", "bert.embeddings.LayerNorm.bias"}});
+  const Converted converted = convert_model({.from = old, .to = folder.path() / "new"});
+  EXPECT_EQ(converted.dropped.size(), 2u);
+  EXPECT_TRUE(read_all(folder.path() / "new/model.safetensors") ==
+              read_all(golden("models/plain/model.safetensors")));
+}
+
+TEST(Convert, ATensorThatIsMissingIsToldOfTheOldFolder) {
+  const test::TempFolder folder;
+  const fs::path old = changed_model(
+      folder, [](std::string name) { return name == "bert.encoder.layer.1.output.dense.bias" ? "" : name; });
+  expect_error(old.string() + ": tensor bert.encoder.layer.1.output.dense.bias is missing",
+               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(Convert, TensorsThatNobodyKnowsAreAnErrorOrLeftOut) {
+  const test::TempFolder folder;
+  const fs::path old = changed_model(folder, kSame,
+                                     {{"bert.embeddings.word_embedings.weight", "bert.pooler.dense.bias"},
+                                      {"extra.bias", "bert.pooler.dense.bias"}});
+  const fs::path to = folder.path() / "new";
+  try {
+    convert_model({.from = old, .to = to, .drop = {"extra.bias"}});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("\"bert.embeddings.word_embedings.weight\""), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find(old.string()), std::string::npos) << error.what();
+    EXPECT_NE(error.hint().find("embeddings.word_embeddings.weight"), std::string::npos) << error.hint();
+    EXPECT_NE(error.hint().find("--drop-unknown"), std::string::npos) << error.hint();
+  }
+  expect_error("--drop extra.bia: there is no such tensor",
+               [&] { convert_model({.from = old, .to = to, .drop = {"extra.bia"}, .drop_unknown = true}); });
+  EXPECT_EQ(entries(folder.path()), 1u);
+  const Converted converted =
+      convert_model({.from = old, .to = to, .drop = {"extra.bias"}, .drop_unknown = true});
+  EXPECT_EQ(converted.dropped.size(), 2u);
+  EXPECT_NO_THROW(Model::load(to));
+}
+
+TEST(Convert, ACopyThatDiffersIsAnError) {
+  const test::TempFolder folder;
+  const fs::path old =
+      changed_model(folder, kSame, {{"cls.predictions.decoder.weight", "bert.pooler.dense.weight"}});
+  expect_error("should be a copy of \"bert.embeddings.word_embeddings.weight\"",
+               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+}
+
+TEST(Convert, TwoTensorsOfOneNameAreAnError) {
+  const test::TempFolder folder;
+  const fs::path old =
+      changed_model(folder, kSame, {{"bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.weight"}});
+  expect_error("are both bert.embeddings.LayerNorm.weight",
+               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+}
+
+TEST(Convert, TheTokenizerAndTheModulesComeAlong) {
+  const test::TempFolder folder;
+  const fs::path old = changed_model(folder, kSame);
+  for (const char* name : {"vocab.txt", "tokenizer.json", "merges.txt", "secret.txt", "pytorch_model.bin"})
+    std::ofstream(old / name) << name;
+  std::ofstream(old / "modules.json")
+      << R"([{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+    {"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"}])";
+  fs::create_directory(old / "1_Pooling");
+  std::ofstream(old / "1_Pooling/config.json")
+      << R"({"word_embedding_dimension":64,"pooling_mode_mean_tokens":true})";
+  const Converted converted = convert_model({.from = old, .to = folder.path() / "new"});
+  EXPECT_EQ(converted.files,
+            (std::vector<std::string>{"1_Pooling/config.json", "config.json", "merges.txt",
+                                      "model.safetensors", "modules.json", "tokenizer.json", "vocab.txt"}));
+  EXPECT_EQ(read_all(folder.path() / "new/vocab.txt"), "vocab.txt");
+}
+
+TEST(Convert, OnlyForceReplacesAndOnlyAModel) {
+  const test::TempFolder folder;
+  const fs::path from = golden("models/plain"), to = folder.path() / "new";
+  fs::create_directory(to);
+  convert_model({.from = from, .to = to});  // an empty folder is as good as none
+  std::ofstream(to / "mine.txt") << "mine";
+  expect_error("is there already", [&] { convert_model({.from = from, .to = to}); });
+  expect_error("what is converted is in it", [&] { convert_model({.from = to, .to = to, .force = true}); });
+  // An error in the middle leaves the old folder as it was.
+  const Conversion interrupted{
+      .from = from, .to = to, .force = true, .progress = [](uint64_t done, uint64_t) {
+        if (done > 0) throw Error("enough");
+      }};
+  expect_error("enough", [&] { convert_model(interrupted); });
+  EXPECT_EQ(read_all(to / "mine.txt"), "mine");
+  EXPECT_EQ(entries(folder.path()), 1u);
+  convert_model({.from = from, .to = to, .force = true});
+  EXPECT_FALSE(fs::exists(to / "mine.txt"));
+  EXPECT_EQ(entries(folder.path()), 1u);
+  fs::remove(to / "config.json");
+  expect_error("not a model's folder", [&] { convert_model({.from = from, .to = to, .force = true}); });
+  EXPECT_TRUE(fs::exists(to / "model.safetensors"));
+}
+
+TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
+  const test::TempFolder folder;
+  for (const auto& [name, why, way] : {std::tuple("m.bin", "pickle", "save_file"),
+                                       {"m.pt", "pickle", "weights_only=True"},
+                                       {"m.ckpt", "TensorFlow", "numpy.savez"},
+                                       {"m.h5", "Keras", "save_pretrained"},
+                                       {"m.onnx", "graph", "save_pretrained"},
+                                       {"m.msgpack", "Flax", "save_pretrained"}}) {
+    const fs::path from = folder.write(name, "x");
+    try {
+      convert_model({.from = from, .to = folder.path() / "new"});
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      EXPECT_NE(error.hint().find(way), std::string::npos) << error.hint();
+    }
+  }
+  expect_error("neither",
+               [&] { convert_model({.from = folder.write("m.txt", "x"), .to = folder.path() / "new"}); });
+  expect_error("no such file",
+               [&] { convert_model({.from = folder.path() / "no", .to = folder.path() / "new"}); });
+  const test::TempFolder pickled;
+  pickled.write("pytorch_model.bin", "x");
+  expect_error("pickle", [&] { convert_model({.from = pickled.path(), .to = folder.path() / "new"}); });
+}
+
+TEST(Convert, WithoutAConfigThereIsNoModel) {
+  const test::TempFolder folder;
+  const fs::path from = folder.path() / "model.npz", to = folder.path() / "new";
+  fs::copy_file(golden("convert/bert/model.npz"), from);
+  expect_error("no config.json in", [&] { convert_model({.from = from, .to = to}); });
+  EXPECT_NO_THROW(convert_model({.from = from, .to = to, .config = golden("convert/bert/config.json")}));
+  // Another model's: the shapes differ.
+  expect_error("has shape", [&] {
+    convert_model(
+        {.from = from, .to = folder.path() / "other", .config = golden("models/plain/config.json")});
+  });
+}
+
+}  // namespace
+}  // namespace bertie
