@@ -7,12 +7,9 @@
 // The first byte chooses: a vocab.txt, a tokenizer.json, or text for a fixed vocabulary. What follows is that
 // file, or the text. tests/text/hostile_test.cc runs it on mutations of valid files.
 #include <cstdint>
-#include <cstdlib>
-#include <string_view>
 
 #include "bertie/error.h"
-#include "bertie/tokenizer.h"
-#include "text/unicode.h"
+#include "check_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace bertie;
@@ -20,25 +17,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Tokenizer::from_vocab_text("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\ne\n##e\n.\nab\n##ab\n");
   if (size == 0) return -1;
   std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  auto check = [](const Tokenizer& tokenizer, std::string_view text) {
-    const size_t points = text::count_points(text);
-    for (const EncodeOptions& options :
-         {EncodeOptions{}, EncodeOptions{.max_length = 9, .special_tokens_in_text = false}}) {
-      Encoding e = tokenizer.encode(text, options);
-      for (size_t i = 0; i < e.size(); ++i) {
-        if (e.offsets[i].begin > e.offsets[i].end || e.offsets[i].end > points) std::abort();
-        if (size_t(e.ids[i]) >= tokenizer.vocab_size()) std::abort();
-      }
-      tokenizer.decode(e.ids, false);
-    }
-    tokenizer.encode_windows(text, text, {.max_length = 12, .stride = 1});
-  };
   try {
     if (data[0] % 3 == 2)
-      check(fixed, rest);
+      check_tokenizer(fixed, rest);
     else
-      check(data[0] % 3 ? Tokenizer::from_json_text(rest) : Tokenizer::from_vocab_text(rest),
-            rest.substr(0, 1000));
+      check_tokenizer(data[0] % 3 ? Tokenizer::from_json_text(rest) : Tokenizer::from_vocab_text(rest),
+                      rest.substr(0, 1000));
   } catch (const Error&) {
     return -1;
   }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Loads models with Hugging Face transformers and compares what they give with tests/golden/families.
 
+    build/save_models tests/golden/families DIR           # Bertie loads them all, encoder-decoders too, and saves
     .venv/bin/python tools/check_saved_models.py DIR      # DIR/<name>/ for names of tests/golden/families
     .venv/bin/python tools/check_saved_models.py          # the goldens themselves
 
-DIR is what Bertie saved from the goldens: a tensor that is missing, misnamed, turned or rounded wrongly is seen.
+DIR/<name>/ is what Bertie saved from the golden of that name, with Model::save or `bertie convert`: a tensor that is
+missing, misnamed, turned or rounded wrongly is seen.
 Every tensor that the file holds must be one that transformers knows, and none may be missing.
 """
 

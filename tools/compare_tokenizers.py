@@ -7,6 +7,7 @@ printed and makes the exit code 1.
     python tools/compare_tokenizers.py build/tokenize_driver points random added windows
     python tools/compare_tokenizers.py build/tokenize_driver random multilingual --vocab FILE...
     python tools/compare_tokenizers.py build/tokenize_driver corpus --vocab DIR... --text FILE...
+    python tools/compare_tokenizers.py build/tokenize_driver steps --vocab DIR_OR_JSON... --text FILE...
 """
 import argparse
 import itertools
@@ -285,8 +286,26 @@ def windows(program, args):
     print(f"windows: {count} calls, {differences - before} different", flush=True)
 
 
+def steps(program, args):
+    """Tokenizers of any kind, given as tokenizer.json or as a directory with a SentencePiece model (which then needs
+    transformers): every code point in context, random and given texts, decoding aside."""
+    every = [chr(c) for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+    texts = {"random": [ref.generated_text(i) for i in range(args.count)], "points": every,
+             "points in context": [f"a{c} {c}\u0301b{c}" for c in every]}
+    for path in args.text:
+        texts[os.path.basename(path)] = open(path, encoding="utf-8").read().split("\n")
+    for path in args.vocab:
+        if os.path.isdir(path) and not os.path.exists(os.path.join(path, "tokenizer.json")):
+            from transformers import AutoTokenizer
+            tokenizer = AutoTokenizer.from_pretrained(path).backend_tokenizer
+        else:
+            tokenizer = Tokenizer.from_file(os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path)
+        for name, list_of_texts in texts.items():
+            compare(program, path, [], tokenizer, list_of_texts, f"{path} {name}")
+
+
 COMPARISONS = {"points": points, "random": random_texts, "multilingual": multilingual, "corpus": corpus, "added": added,
-               "windows": windows}
+               "windows": windows, "steps": steps}
 
 
 def main():

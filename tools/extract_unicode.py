@@ -8,6 +8,7 @@ src/text/unicode_tables.cc from the answers.
 The library is built from several Unicode tables of different ages (categories, decompositions, lower case),
 so no one version of the Unicode database gives the same answers. Only its behaviour is read here.
 """
+import struct
 import sys
 import unicodedata
 
@@ -17,7 +18,10 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]  # Rust's char holds no surrogates
 
 # Bits of a code point's record; the same names are in src/text/unicode.h.
-DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE = 1, 2, 4, 8, 16, 32, 64
+DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE, COMBINING = 1, 2, 4, 8, 16, 32, 64, 128
+
+# What a code point does in a grapheme cluster; the same names are in src/text/unicode.h.
+CONTROL, EXTENDS, PREPENDED, PICTOGRAPH = 1, 2, 3, 4
 
 
 def bert(**on):
@@ -28,6 +32,7 @@ def bert(**on):
 def flags():
     clean, cjk, strip = bert(clean_text=True), bert(handle_chinese_chars=True), bert(strip_accents=True)
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    combining = normalizers.StripAccents().normalize_str
     single = Tokenizer(models.WordPiece({"[UNK]": 0, "<x>": 1}, unk_token="[UNK]"))
     single.add_tokens([AddedToken("<x>", single_word=True, normalized=False)])
     single.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -54,6 +59,8 @@ def flags():
             bits |= CJK
         if nfd(ch) == ch and strip(ch) == "":
             bits |= MARK
+        if combining(ch) == "":
+            bits |= COMBINING
         if 1 not in single.encode(ch + "<x>").ids:
             bits |= WORD
         table[c] = bits
@@ -66,6 +73,21 @@ def flags():
         parts = nfd(chr(c))
         kept = "".join(p for p in parts if not table[ord(p)] & MARK)
         assert strip(chr(c)) == kept, hex(c)
+    return table
+
+
+# What GPT-2's pattern calls a code point; the same names are in src/text/unicode.h.
+LETTER, NUMBER, BLANK = 1, 2, 3
+
+
+def kinds():
+    """\\p{L}, \\p{N} and \\s as the byte-level pre-tokenizer's pattern takes them."""
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    table = {}
+    for c in POINTS:
+        one = [len(split(f"{x}{chr(c)}{x}")) == 1 for x in ("a", "1", ".")]
+        assert sum(one) <= 1, hex(c)
+        table[c] = LETTER if one[0] else NUMBER if one[1] else 0 if one[2] else BLANK
     return table
 
 
@@ -108,6 +130,63 @@ def combining_classes():
     return table
 
 
+def compatibility():
+    """Where NFKD has more to say than NFD."""
+    nfd, nfkd = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str
+    return {c: nfkd(chr(c)) for c in POINTS if nfkd(chr(c)) != nfd(chr(c))}
+
+
+def compositions(decompose):
+    """(first, second) -> composed, for what NFC puts together. Hangul is arithmetic, as above."""
+    nfc = normalizers.NFC().normalize_str
+    table = {}
+    for c, parts in decompose.items():
+        if len(parts) > 1 and nfc(chr(c)) == chr(c):
+            first = nfc(parts[:-1])
+            assert len(first) == 1 and nfc(first + parts[-1]) == chr(c), hex(c)
+            table[ord(first), ord(parts[-1])] = c
+    for s in range(11172):
+        assert nfc(chr(0x1100 + s // 588) + chr(0x1161 + s % 588 // 28) + (chr(0x11A7 + s % 28) if s % 28 else "")) \
+            == chr(0xAC00 + s), s
+    return table
+
+
+def count_clusters():
+    """A function from short text to its number of grapheme clusters: a Precompiled map that makes "x" of every
+    lead byte of a code point. It is asked for a cluster of less than six bytes as a whole, and so gives one "x";
+    else for each code point."""
+    leads = [*range(1, 0x80), *range(0xC2, 0xF5)]
+    leaf, has_leaf = 1 << 31, 1 << 8          # as in src/text/charsmap.h
+    units = [0] * 1024
+    units[0] = 256 << 10                      # the root's children are at 256 ^ byte
+    for b in leads:
+        units[256 ^ b] = b | has_leaf | 512 << 10  # and this one's value at 512 ^ (256 ^ byte)
+        units[512 ^ 256 ^ b] = leaf
+    blob = struct.pack("<I1024I", 4096, *units) + b"x\0"
+    normalize = normalizers.Precompiled(blob).normalize_str
+    return lambda text: len(normalize(text))
+
+
+def clusters():
+    """Only what matters below six bytes: from there on the reference looks at code points alone."""
+    count = count_clusters()
+    assert [count(t) for t in ("ab", "e\u0301", "\r\n", "\u0600a", "\u00a9\u200d\u00ae")] == [2, 1, 1, 1, 3]
+    table = {}
+    for c in POINTS:
+        ch = chr(c)
+        if c == 0:
+            table[c] = CONTROL
+        elif count("a" + ch) == 1:
+            table[c] = EXTENDS
+        elif count(ch + "a") == 1:
+            table[c] = PREPENDED
+        elif len(ch.encode()) < 4 and count(ch + "\u0301") == 2:
+            table[c] = CONTROL
+        elif count("\u00a9\u200d" + ch) == 3:
+            table[c] = PICTOGRAPH
+    return table
+
+
 def runs(table):
     """[(first, last, value)] of equal neighbours with a value other than 0."""
     out = []
@@ -144,10 +223,17 @@ def rows(items, per_line):
 
 def main(path):
     table, (decompose, lower), classes = flags(), mappings(), combining_classes()
+    composed, compat, cluster_runs = compositions(decompose), compatibility(), runs(clusters())
+    pool, places = [], []
+    for c, parts in sorted(compat.items()):
+        places.append((c, len(pool), len(parts)))
+        pool += map(ord, parts)
     flag_runs, class_runs, low = runs(table), runs(classes), lower_runs(lower)
+    kind_runs = runs(kinds())
     parts = [(c, [ord(p) for p in s]) for c, s in sorted(decompose.items())]
     print(f"{len(flag_runs)} runs of flags, {len(class_runs)} of classes, {len(low)} of lower case, "
-          f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}")
+          f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}, {len(composed)} compositions, "
+          f"{len(places)} compatible ones of {len(pool)} parts, {len(cluster_runs)} runs of cluster breaks")
     with open(path, "w") as f:
         f.write(f"""// Made by tools/extract_unicode.py from the behaviour of tokenizers {tokenizers.__version__}; do not edit.
 #include "text/unicode_tables.h"
@@ -166,6 +252,11 @@ const FlagRun kClassRuns[] = {{
 {rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in class_runs], 6)}}};
 const size_t kClassRunCount = {len(class_runs)};
 
+// first, last, kind
+const FlagRun kKindRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in kind_runs], 6)}}};
+const size_t kKindRunCount = {len(kind_runs)};
+
 // first, last, step, what first becomes
 const LowerRun kLowerRuns[] = {{
 {rows([f"{{0x{a:X},0x{b:X},{s},0x{t:X}}}," for a, b, s, t in low], 5)}}};
@@ -175,6 +266,23 @@ const size_t kLowerRunCount = {len(low)};
 const Decomposition kDecompositions[] = {{
 {rows([f"{{0x{c:X},{len(p)},{{" + ",".join(f"0x{x:X}" for x in p) + "}}," for c, p in parts], 5)}}};
 const size_t kDecompositionCount = {len(parts)};
+
+// first, second, what they compose
+const Composition kCompositions[] = {{
+{rows([f"{{0x{a:X},0x{b:X},0x{c:X}}}," for (a, b), c in sorted(composed.items())], 6)}}};
+const size_t kCompositionCount = {len(composed)};
+
+// code point, place in kCompatibleParts, how many
+const Compatible kCompatible[] = {{
+{rows([f"{{0x{c:X},{at},{n}}}," for c, at, n in places], 8)}}};
+const size_t kCompatibleCount = {len(places)};
+const uint32_t kCompatibleParts[] = {{
+{rows([f"0x{p:X}," for p in pool], 16)}}};
+
+// first, last, Cluster
+const FlagRun kClusterRuns[] = {{
+{rows([f"{{0x{a:X},0x{b:X},{v}}}," for a, b, v in cluster_runs], 6)}}};
+const size_t kClusterRunCount = {len(cluster_runs)};
 
 }}  // namespace bertie::text
 """)

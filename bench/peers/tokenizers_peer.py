@@ -6,6 +6,8 @@ each, ids and offsets, one call for each line.
     cmake --build build --target tokenize_driver
     python bench/peers/tokenizers_peer.py build/tokenize_driver --vocab DIR/vocab.txt... --text FILE [--mb 4]
 
+A --vocab that ends in .json is a whole tokenizer.json.
+
 The two take turns; each one's best turn counts. Three ways to call the reference are timed: encode line by
 line, encode_batch (with offsets made, as asked), and encode_batch_fast (which makes none); the ratio is to the
 faster of the two that give offsets.
@@ -27,7 +29,8 @@ import tokenizer_reference as ref
 
 
 def bertie(program, vocab, lower, text):
-    run = subprocess.run([program, vocab, "--lower", str(lower), "--time", "--repeat", "1"], input=text, capture_output=True, check=True)
+    settings = [] if vocab.endswith(".json") else ["--lower", str(lower)]
+    run = subprocess.run([program, vocab, *settings, "--time", "--repeat", "1"], input=text, capture_output=True, check=True)
     return json.loads(run.stdout)
 
 
@@ -52,7 +55,7 @@ def main():
         lines, data = text.split("\n"), text.encode()
         for vocab in args.vocab:
             lower = int("uncased" in vocab)
-            peer = ref.reference(vocab, bool(lower))
+            peer = tokenizers.Tokenizer.from_file(vocab) if vocab.endswith(".json") else ref.reference(vocab, bool(lower))
             best = {"bertie": 1e30, "encode": 1e30, "batch": 1e30, "fast": 1e30}
             for _ in range(args.turns):
                 best["bertie"] = min(best["bertie"], bertie(args.program, vocab, lower, data)["seconds"])
@@ -61,7 +64,8 @@ def main():
                 best["fast"] = min(best["fast"], clock(lambda: peer.encode_batch_fast(lines)))
             speed = {k: len(data) / v / 1e6 for k, v in best.items()}
             theirs = max(speed["encode"], speed["batch"])
-            name, file = pathlib.Path(vocab).parent.name, pathlib.Path(path).name
+            name, file = pathlib.Path(vocab).resolve().parent.name, pathlib.Path(path).name
+            name = pathlib.Path(vocab).name if vocab.endswith(".json") else name
             print(f"{name} on {file}: bertie {speed['bertie']:.1f} MB/s, encode {speed['encode']:.2f}, encode_batch {speed['batch']:.2f} "
                   f"(without offsets {speed['fast']:.2f}); {speed['bertie'] / theirs:.1f} times", flush=True)
 

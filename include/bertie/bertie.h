@@ -9,5 +9,8 @@
 #include "bertie/explain.h"
 #include "bertie/hub.h"
 #include "bertie/model.h"
+#include "bertie/pipeline.h"
+#include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
+#include "bertie/transformer.h"
 #include "bertie/view.h"

@@ -24,6 +24,7 @@ namespace bertie {
 
 struct Weights;
 struct KeyValues;
+class Transformer;
 
 // What may sit on top of the layers. A checkpoint has any number of them.
 enum class Head {
@@ -88,6 +89,23 @@ struct Capture {
   }
 };
 
+// How much each query of a sequence looks at each of its keys, in the layers that were kept.
+class BERTIE_API AttentionWeights {
+ public:
+  // (n, m) for n queries and m keys; rows sum to 1. Error if the layer was not kept.
+  Matrix<const float> operator()(size_t layer, size_t sequence, size_t head) const;
+
+ private:
+  friend class Run;
+  friend class TransformerRun;
+  void start(size_t layers, size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys);
+  void set(size_t layer, const float* weights) { layers_[layer] = weights; }
+
+  size_t heads_ = 0;
+  std::span<const int32_t> queries_, keys_;  // offsets
+  std::vector<const float*> layers_;         // sequence after sequence, each (H, n, m); null if not kept
+};
+
 // Views into the Run's memory, valid until its next forward.
 class BERTIE_API Output {
  public:
@@ -103,17 +121,15 @@ class BERTIE_API Output {
 
  private:
   friend class Run;
-  size_t heads_ = 0;
-  std::span<const int32_t> offsets_;
-  std::vector<const float*>
-      attention_;  // per layer: sequence after sequence, each (H, n, n); null if not kept
+  AttentionWeights weights_;
 };
 
 // The keys and values of what a causal model has read, so that it need not read it again for the next token.
 // It belongs to one thread at a time and grows as it is used.
 class BERTIE_API Cache {
  public:
-  explicit Cache(const Model& model, size_t sequences = 1);  // Error if the model is not causal
+  explicit Cache(const Model& model, size_t sequences = 1);        // Error if the model is not causal
+  explicit Cache(const Transformer& model, size_t sequences = 1);  // its decoder; see transformer.h
   Cache(Cache&&) noexcept;
   Cache& operator=(Cache&&) noexcept;
   ~Cache();
@@ -125,6 +141,7 @@ class BERTIE_API Cache {
 
  private:
   friend class Run;
+  friend class TransformerRun;
   std::unique_ptr<KeyValues> state_;
 };
 

@@ -9,7 +9,7 @@
 // a copy shares the weights and has a workspace of its own.
 //
 // Every task takes one input, or many: many are sorted by length and go through the model in batches of some
-// thousand tokens; results come back in the order of the inputs.
+// thousand tokens; results come back in the order of the inputs, and are those of each input alone.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -38,18 +38,27 @@ struct Scored {
 // What may stand at one mask.
 struct Fill {
   int32_t id = 0;
-  std::string token;     // as a reader would write it: no "##", no "Ġ"
+  std::string token;     // as text: no "Ġ", no "▁"; a piece that goes on with a word keeps its "##"
   std::string sequence;  // the text with this mask filled and the others left
   float score = 0;
+};
+
+// How a classifier's numbers become scores.
+enum class Apply {
+  kByProblem,  // one label of several: softmax; labels that do not exclude each other, or a single one:
+               // sigmoid; a regression: nothing
+  kSoftmax,
+  kSigmoid,
+  kNothing,
 };
 
 // One entity of a text, or one token of it.
 struct Entity {
   std::string label;
   float score = 0;
-  std::string word;
-  Offset place;  // in code points of the text
-  size_t first_token = 0, tokens = 1;
+  std::string word;                    // as its tokens spell it; text_at(text, place) is what the text says
+  Offset place;                        // in code points of the text
+  size_t first_token = 0, tokens = 1;  // of the whole text's tokens, special ones counted
 };
 
 // How pieces become entities; as transformers' aggregation_strategy.
@@ -63,8 +72,9 @@ enum class Group {
 
 struct TagOptions {
   Group group = Group::kSimple;
-  size_t stride = 64;         // tokens that windows of a long text share
-  bool keep_outside = false;  // also pieces with the label "O"
+  std::optional<size_t> stride =
+      {};                     // tokens that windows of a long text share; 64, or less for a short model
+  bool keep_outside = false;  // also what has the label "O"
 };
 
 struct Answer {
@@ -79,11 +89,12 @@ struct Question {
 
 struct AnswerOptions {
   size_t top = 1;
-  size_t max_tokens = 15;     // of an answer
-  size_t max_length = 384;    // of a window, question and special tokens included
-  size_t stride = 128;        // tokens that windows share
-  size_t max_question = 64;   // longer ones are cut
-  bool may_be_empty = false;  // "there is no answer" competes, as in SQuAD 2.0
+  size_t max_tokens = 15;                 // of an answer
+  std::optional<size_t> max_length = {};  // of a window, all tokens counted; 384, or what the model takes
+  std::optional<size_t> stride = {};      // tokens that windows share; 128, or half of a short window
+  size_t max_question = 64;               // longer ones are cut
+  bool may_be_empty = false;              // "there is no answer" competes, as in SQuAD 2.0
+  bool whole_words = true;                // answers begin and end with words, not with pieces of them
 };
 
 struct GenerateOptions {
@@ -92,16 +103,25 @@ struct GenerateOptions {
   size_t top_k = 0;        // draw from the k likeliest; 0: all
   double top_p = 1;        // draw from the likeliest that together have this probability
   double repetition_penalty = 1;
-  uint64_t seed = 1;
+  uint64_t seed = 1;               // the same seed draws the same text on every machine
   std::vector<int32_t> stop = {};  // ids that end the text; empty: the model's end of text
   // Called with each new piece of text as soon as it is whole UTF-8; return false to stop.
   std::function<bool(std::string_view)> on_text = {};
 };
 
+enum class Ended {
+  kNewTokens,    // max_new_tokens were made
+  kEndOfText,    // the model (or a stop id) said so
+  kByCaller,     // on_text said so
+  kModelLength,  // the model can read no more
+};
+
 struct Generated {
-  std::vector<int32_t> ids;  // the new ones
+  std::vector<int32_t> ids;  // the new ones, an end of text included
   std::string text;          // of them
-  bool stopped = false;      // by an end of text or by on_text, not by max_new_tokens or the model's length
+  Ended ended = Ended::kNewTokens;
+  size_t prompt_tokens = 0;  // that were read
+  size_t prompt_cut = 0;     // tokens at the start of a long prompt that were not
 };
 
 class BERTIE_API Pipeline {
@@ -114,7 +134,8 @@ class BERTIE_API Pipeline {
   ~Pipeline();
 
   // The likeliest tokens for every [MASK] (or <mask>) of the text, best first: one list for each mask.
-  // `targets`, if given, are the only candidates. Error if there is no mask.
+  // `targets`, if given, are the only candidates; of one that is several tokens the first counts. Error if
+  // there is no mask.
   std::vector<std::vector<Fill>> fill_mask(std::string_view text, size_t top = 5,
                                            std::span<const std::string> targets = {});
   std::vector<std::vector<std::vector<Fill>>> fill_mask(std::span<const std::string_view> texts,
@@ -125,12 +146,12 @@ class BERTIE_API Pipeline {
   float next_sentence(std::string_view a, std::string_view b);
   std::vector<float> next_sentence(std::span<const TextPair> pairs);
 
-  // Labels of a text or of a pair, best first. One label of several has softmax's score, labels that do not
-  // exclude each other the sigmoid's, a regression its number.
-  std::vector<Scored> classify(std::string_view text);
-  std::vector<Scored> classify(std::string_view a, std::string_view b);
-  std::vector<std::vector<Scored>> classify(std::span<const std::string_view> texts);
-  std::vector<std::vector<Scored>> classify(std::span<const TextPair> pairs);
+  // All labels of a text or of a pair, best first.
+  std::vector<Scored> classify(std::string_view text, Apply apply = Apply::kByProblem);
+  std::vector<Scored> classify(std::string_view a, std::string_view b, Apply apply = Apply::kByProblem);
+  std::vector<std::vector<Scored>> classify(std::span<const std::string_view> texts,
+                                            Apply apply = Apply::kByProblem);
+  std::vector<std::vector<Scored>> classify(std::span<const TextPair> pairs, Apply apply = Apply::kByProblem);
 
   // Entities, in the order of the text. A text longer than the model takes goes in windows; nothing is lost.
   std::vector<Entity> tag(std::string_view text, const TagOptions& options = {});
@@ -143,15 +164,22 @@ class BERTIE_API Pipeline {
   std::vector<std::vector<Answer>> answer(std::span<const Question> questions,
                                           const AnswerOptions& options = {});
 
-  // Continues a text (GPT-2).
+  // Continues a text (GPT-2). Of a prompt longer than the model takes, the end is read.
   Generated generate(std::string_view prompt, const GenerateOptions& options = {});
 
   // Called while many inputs are worked on, with how many are done. Throwing from it stops the work.
   void on_progress(std::function<void(size_t done, size_t of)> callback);
+  // How many inputs of the last call were longer than max_length() and were cut: texts and pairs that are
+  // classified or filled, and questions longer than max_question.
+  size_t truncated() const;
+
+  // Error if the checkpoint has no such head; it says what it can do instead.
+  void need(Head head) const;
 
   const Tokenizer& tokenizer() const;
   const Model& model() const;
-  size_t max_length() const;  // tokens, special ones included
+  size_t max_length() const;           // tokens, special ones included
+  void set_max_length(size_t tokens);  // Error if the model has fewer positions
   int threads() const;
 
  private:

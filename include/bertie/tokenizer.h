@@ -25,14 +25,21 @@ namespace text {
 
 struct Definition;
 
-// Workspace for text that needs the thorough normaliser (src/text/normalizer.h). It lives in an Encoding
-// so that its capacity is reused; nothing for callers to look at.
-struct Normalized {
-  std::string bytes;
-  std::vector<uint32_t> origins;
-  std::vector<uint64_t> points, spare;
+struct Workspace;
 
-  std::string_view text() const { return {bytes.data(), origins.size()}; }
+// Memory that tokenizing reuses; nothing for callers to look at. A copy begins empty.
+class BERTIE_API Scratch {
+ public:
+  Scratch();
+  Scratch(const Scratch&);
+  Scratch(Scratch&&) noexcept;
+  Scratch& operator=(const Scratch&);
+  Scratch& operator=(Scratch&&) noexcept;
+  ~Scratch();
+  Workspace& get();
+
+ private:
+  std::unique_ptr<Workspace> workspace_;
 };
 
 }  // namespace text
@@ -76,7 +83,7 @@ struct BERTIE_API Encoding {
 
  private:
   friend class Tokenizer;
-  text::Normalized workspace_;
+  text::Scratch scratch_;
 };
 
 // How to read a vocab.txt; tokenizer.json says it itself.
@@ -89,14 +96,20 @@ struct TokenizerOptions {
 
 class BERTIE_API Tokenizer {
  public:
-  // A directory with tokenizer.json or vocab.txt (tokenizer.json wins), or one of these files. A
-  // tokenizer_config.json beside them is read too. Throws Error.
+  // A directory with tokenizer.json, vocab.txt, vocab.json and merges.txt, spiece.model or
+  // sentencepiece.bpe.model (the first of these wins), or one of these files. tokenizer_config.json,
+  // special_tokens_map.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const std::filesystem::path& directory_or_file);
   // vocab.txt alone, with your own settings; or its text, one token a line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});
   static Tokenizer from_vocab_text(std::string_view lines, const TokenizerOptions& options = {});
   // The text of a tokenizer.json; `name` is what errors call it.
   static Tokenizer from_json_text(std::string_view json, const std::string& name = "tokenizer.json");
+
+  // The bytes of a spiece.model or sentencepiece.bpe.model; `family` is "albert", "xlm-roberta" or
+  // "camembert".
+  static Tokenizer from_sentence_piece(std::string_view model, const std::string& family,
+                                       const std::string& name = "spiece.model");
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -117,6 +130,8 @@ class BERTIE_API Tokenizer {
 
   // Text again: pieces joined, spaces before punctuation taken out. Ids without a token are left out.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
+  // The same from tokens, as token() gives them or as somebody changed them.
+  std::string join(std::vector<std::string> tokens) const;
 
   // The token's text, "##" included; empty if there is no such id.
   std::string_view token(int32_t id) const;
@@ -124,6 +139,8 @@ class BERTIE_API Tokenizer {
   // One more than the largest id.
   size_t vocab_size() const;
   bool is_special(int32_t id) const;
+  // Whether a token says by a mark ("##") that it goes on with a word; else words begin with a space.
+  bool marks_continuations() const;
 
   // Special ids; -1 where the vocabulary has none.
   int32_t cls_id() const;
@@ -131,6 +148,8 @@ class BERTIE_API Tokenizer {
   int32_t pad_id() const;
   int32_t unk_id() const;
   int32_t mask_id() const;
+  int32_t bos_id() const;
+  int32_t eos_id() const;
 
   // What the model takes at most, from tokenizer_config.json; kNoLimit if nobody says.
   size_t model_max_length() const;
@@ -142,6 +161,7 @@ class BERTIE_API Tokenizer {
   static std::unique_ptr<const State> build(text::Definition&& definition);
   size_t room(bool pair, const EncodeOptions& options) const;
   void append_pieces(std::string_view text, const EncodeOptions& options, size_t limit, Encoding& out) const;
+  void trim(size_t begin, size_t count, Encoding& out) const;
   void encode_template(std::string_view a, const std::string_view* b, const EncodeOptions& options,
                        Encoding& out) const;
   std::vector<Encoding> windows(std::string_view a, const std::string_view* b,

@@ -1,21 +1,16 @@
 // bertie embed
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 
 #include "bertie/encoder.h"
-#include "cli/input.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "io/npy.h"
 
 namespace bertie::cli {
 namespace {
-
-// Texts that are embedded together: a few batches' worth, so that memory is bounded and progress moves.
-constexpr size_t kBlockTexts = 256;
-constexpr size_t kBlockBytes = size_t{1} << 15;
 
 // (rows, dimension) in a .npy file whose number of rows turns out at the end.
 class NpyRows {
@@ -36,39 +31,6 @@ class NpyRows {
  private:
   NewFile file_;
   size_t dimension_, rows_ = 0;
-};
-
-// One line with count, rate and time left: a few times a second on a terminal, now and then in a log.
-class Progress {
- public:
-  explicit Progress(bool wanted) : wanted_(wanted), pause_(is_terminal(2) ? 0.25 : 2) {}
-
-  void update(size_t count, const Texts& texts) {
-    const double now = seconds();
-    if (!wanted_ || now - last_ < pause_) return;
-    last_ = now;
-    std::string line = fmt::format("{} texts, {:.0f}/s", with_commas(count), double(count) / now);
-    if (texts.total() > 0 && texts.done() > 0) {
-      const double share = std::min(1.0, double(texts.done()) / double(texts.total()));
-      line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration_text(now / share - now));
-    }
-    show_progress_line(line);
-  }
-  void finish(size_t count, std::string_view where) {
-    if (!wanted_) return;
-    const double now = seconds();
-    show_progress_line(fmt::format("{} texts in {:.1f} s, {:.0f}/s{}", with_commas(count), now,
-                                   double(count) / std::max(now, 1e-3), where));
-    end_progress_line();
-  }
-
- private:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  bool wanted_;
-  double pause_, last_ = 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 std::string json_line(size_t index, std::span<const float> vector) {
@@ -93,7 +55,7 @@ std::string summary_line(std::string_view text, std::span<const float> vector, c
 }  // namespace
 
 int embed_command(const Settings& settings) {
-  Texts texts(settings);
+  Inputs inputs(settings);
   Encoder encoder = load_encoder(settings);
   if (settings.max_length) encoder.set_max_length(*settings.max_length);
   const size_t dimension = encoder.dimension();
@@ -104,42 +66,30 @@ int embed_command(const Settings& settings) {
   const bool json = settings.json || (!npy && !summary);
   // On a terminal that shows the results themselves, a progress line would only get between them.
   const bool watched = settings.verbose || (is_terminal(2) && !(is_terminal(1) && (json || summary)));
-  Progress progress(watched && !settings.quiet);
+  Progress progress(watched && !settings.quiet, "texts");
   const Style style = Style::for_output();
   const size_t width = output_width();
 
-  std::vector<std::string> block;
   std::vector<std::string_view> views;
   std::vector<float> vectors;
-  size_t count = 0, truncated = 0;
-  while (true) {
-    block.clear();
-    size_t bytes = 0;
-    std::string text;
-    while (block.size() < kBlockTexts && bytes < kBlockBytes && (block.empty() || texts.ready()) &&
-           texts.next(text)) {
-      bytes += text.size();
-      block.push_back(std::move(text));
-    }
-    if (block.empty()) break;
-    views.assign(block.begin(), block.end());
+  size_t truncated = 0;
+  for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
+    views.clear();
+    for (const Input& input : block) views.push_back(input.a);
     vectors.resize(block.size() * dimension);
     const Matrix<float> rows(vectors.data(), block.size(), dimension);
     truncated += encoder.embed(views, rows);
     if (npy) npy->add(vectors);
     for (size_t i = 0; i < block.size(); ++i) {
-      if (json) print(json_line(count + i, rows[i]));
-      if (summary) print(summary_line(block[i], rows[i], style, width));
+      if (json) print(json_line(first + i, rows[i]));
+      if (summary) print(summary_line(block[i].a, rows[i], style, width));
     }
-    if (!texts.ready()) flush_output();  // whoever feeds us line by line gets answers line by line
-    count += block.size();
-    progress.update(count, texts);
-  }
+  });
   if (npy) npy->commit();
-  progress.finish(count, settings.npy ? fmt::format(", to {}", printable(*settings.npy)) : "");
+  progress.finish(inputs.count(), settings.npy ? fmt::format(", to {}", printable(*settings.npy)) : "");
   if (truncated > 0 && !settings.quiet) {
     const size_t most = encoder.model().config().max_tokens();
-    warn(fmt::format("{} of {} texts had more than {} tokens and were cut", truncated, count,
+    warn(fmt::format("{} of {} texts had more than {} tokens and were cut", truncated, inputs.count(),
                      encoder.max_length()),
          encoder.max_length() < most
              ? fmt::format("--max-length {}, the most this model takes, or shorter texts", most)

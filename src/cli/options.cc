@@ -1,16 +1,12 @@
-// The table.
+// The table; its chapter about tasks is in task_options.cc.
 #include "cli/options.h"
+
+#include <algorithm>
 
 #include "cli/mechanisms.h"
 
 namespace bertie::cli {
 namespace {
-
-const Option kFile{.name = "file",
-                   .letter = 'f',
-                   .argument = "FILE",
-                   .help = "read texts from FILE, one a line; - is standard input; may be given again",
-                   .to = &Settings::files};
 
 const std::string kMechanismHelp = "for attention: one of " + mechanism_names() + "; may be given again";
 
@@ -40,8 +36,18 @@ const std::vector<Option>& global_options() {
   return table;
 }
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> table = {
+Option file_option() {
+  return {.name = "file",
+          .letter = 'f',
+          .argument = "FILE",
+          .help = "read texts from FILE, one a line; - is standard input; may be given again",
+          .to = &Settings::files};
+}
+
+namespace {
+
+std::vector<Command> other_commands() {
+  return {
       {.name = "demo",
        .words = "",
        .most_words = 0,
@@ -63,7 +69,7 @@ const std::vector<Command>& commands() {
            "the "
            "model sees, exactly as Hugging Face's tokenizers do. Offsets count code points of the text.\n\n"
            "Needs a tokenizer: --vocab, or a model directory with tokenizer.json or vocab.txt in it.",
-       .options = {kFile,
+       .options = {file_option(),
                    {.name = "vocab",
                     .argument = "FILE",
                     .help = "vocab.txt or tokenizer.json to use, instead of a model's",
@@ -105,7 +111,7 @@ const std::vector<Command>& commands() {
                 "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go "
                 "into one "
                 "array of shape (texts, dimension), which appears under its name when it is complete.",
-       .options = {kFile,
+       .options = {file_option(),
                    {.name = "npy",
                     .argument = "FILE",
                     .help = "write the vectors to FILE, for NumPy",
@@ -391,6 +397,19 @@ const std::vector<Command>& commands() {
        .examples = {{"source <(bertie completion bash)", "in ~/.bashrc"}},
        .run = completion_command},
   };
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = [] {
+    std::vector<Command> all = other_commands();
+    const auto attend =
+        std::find_if(all.begin(), all.end(), [](const Command& c) { return c.name == "attend"; });
+    const std::vector<Command> tasks = task_commands();
+    all.insert(attend, tasks.begin(), tasks.end());
+    return all;
+  }();
   return table;
 }
 

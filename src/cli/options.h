@@ -31,6 +31,12 @@ struct Settings {
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
 
+  std::vector<std::string> targets;  // tasks
+  std::optional<std::string> context, group, apply;
+  std::optional<size_t> max_answer, max_question, max_new_tokens, top_k, seed;
+  std::optional<double> temperature, top_p, repetition_penalty;
+  bool keep_outside = false, may_be_empty = false;
+
   std::optional<std::string> shape;  // bench
   std::optional<double> seconds;
   std::vector<std::string> mechanisms;
@@ -81,6 +87,8 @@ struct Command {
 };
 
 const std::vector<Command>& commands();
+std::vector<Command> task_commands();  // a part of them
+Option file_option();                  // --file
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at
 const std::vector<Choice>& exit_codes();
@@ -101,6 +109,14 @@ std::string spelling(const Option& option);
 // The commands. Each returns the exit code, and throws Error.
 int tokenize_command(const Settings& settings);
 int embed_command(const Settings& settings);
+int similar_command(const Settings& settings);
+int fill_mask_command(const Settings& settings);
+int next_sentence_command(const Settings& settings);
+int classify_command(const Settings& settings);
+int pair_command(const Settings& settings);
+int tag_command(const Settings& settings);
+int answer_command(const Settings& settings);
+int generate_command(const Settings& settings);
 int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int info_command(const Settings& settings);

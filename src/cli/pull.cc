@@ -23,6 +23,7 @@ class PullLine {
     if (first_ && p.done > 0) begin_ = now, begun_ = p.done, first_ = false;  // a resumed part came before
     const bool new_wait = !p.waiting.empty() && p.waiting != waiting_;
     if (!wanted_ || (now - last_ < pause_ && !new_wait)) return;
+    if (!json_ && !p.waiting.empty() && !new_wait) return;  // said already
     last_ = now;
     waiting_ = p.waiting;
     if (json_) return show_json(p);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bertie/tokenizer.h"
+#include "bertie/transformer.h"
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -15,7 +16,16 @@ Tokenizer load_tokenizer(const Settings& settings) {
                      "--vocab vocab.txt --cased");
   if (!settings.vocab) {
     if (!has_model(settings)) throw UsageError("no tokenizer was given", "--vocab vocab.txt, or --model DIR");
-    return Tokenizer::load(tokenizer_directory(settings));
+    const std::filesystem::path directory = tokenizer_directory(settings);
+    try {
+      return Tokenizer::load(directory);
+    } catch (const Error&) {  // an encoder-decoder's tokenizer may be of another kind: then say that instead
+      std::error_code error;
+      if (std::filesystem::exists(directory / "config.json", error) &&
+          TransformerConfig::describes(directory))
+        Config::load(directory);  // throws: it is not one of those that run here
+      throw;
+    }
   }
   const std::filesystem::path path = *settings.vocab;
   if (!settings.cased) return Tokenizer::load(path);

@@ -9,6 +9,7 @@
 #include "core/nearest.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "model/config_json.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -46,6 +47,15 @@ std::vector<std::string> labels_from(const json& config, const std::string& name
   return labels;
 }
 
+}  // namespace
+
+ConfigFile read_config(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
+  const io::MappedFile mapped(file);
+  return {file.string(), io::parse_json(mapped.text(), file.string())};
+}
+
 int32_t token_id(const json& config, const char* key, const std::string& name, int32_t standard) {
   const auto it = config.find(key);
   if (it == config.end()) return standard;
@@ -57,14 +67,22 @@ int32_t token_id(const json& config, const char* key, const std::string& name, i
   return value.get<int32_t>();
 }
 
-}  // namespace
+nlohmann::ordered_json id_or_null(int32_t id) {
+  return id >= 0 ? nlohmann::ordered_json(id) : nlohmann::ordered_json();
+}
+
+void check_between(const std::string& name, std::string_view key, size_t value, size_t least, size_t most) {
+  if (value < least || value > most)
+    throw Error(fmt::format("{}: {} is {}; it must be between {} and {}", name, key, value, least, most));
+}
+
+void check_dropout(const std::string& name, double rate) {
+  if (!(rate >= 0 && rate < 1))
+    throw Error(fmt::format("{}: dropout is {}; it must be from 0 to 1", name, rate));
+}
 
 Config Config::load(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
-  const std::string name = file.string();
-  const io::MappedFile mapped(file);
-  const json root = io::parse_json(mapped.text(), name);
+  const auto [name, root] = read_config(path);
   const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
   const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")
@@ -136,12 +154,8 @@ std::string Config::to_json() const {
   if (f.causal)
     set("scale_attn_by_inverse_layer_idx", scale_by_layer), set("scale_attn_weights", scale_scores);
   for (const auto& [key, id] :
-       {std::pair("pad_token_id", pad_id), {"bos_token_id", bos_id}, {"eos_token_id", eos_id}}) {
-    if (id >= 0)
-      out[key] = id;
-    else
-      out[key] = nullptr;
-  }
+       {std::pair("pad_token_id", pad_id), {"bos_token_id", bos_id}, {"eos_token_id", eos_id}})
+    out[key] = id_or_null(id);
   set("tie_word_embeddings", tied);
   for (const auto& [value, word] : kProblems)
     if (problem == value) set("problem_type", word);
@@ -183,8 +197,7 @@ Config Config::named(const std::string& name) {
 void Config::check(const std::string& name) const {
   const Family& f = family_of(model_type, name);
   const auto within = [&](std::string_view key, size_t value, size_t least, size_t most) {
-    if (value < least || value > most)
-      throw Error(fmt::format("{}: {} is {}; it must be between {} and {}", name, key, value, least, most));
+    check_between(name, key, value, least, most);
   };
   within(f.keys.layers, layers, 1, 1000);
   within(f.keys.hidden, hidden, 1, 65536);
@@ -205,8 +218,7 @@ void Config::check(const std::string& name) const {
     throw Error(fmt::format("{}: pad_token_id {} leaves no positions of {}", name, pad_id, positions));
   if (!(layer_norm_eps > 0 && layer_norm_eps < 1))
     throw Error(fmt::format("{}: {} is {}; it must be between 0 and 1", name, f.keys.eps, layer_norm_eps));
-  for (double p : {dropout, attention_dropout})
-    if (!(p >= 0 && p < 1)) throw Error(fmt::format("{}: dropout is {}; it must be from 0 to 1", name, p));
+  for (double p : {dropout, attention_dropout}) check_dropout(name, p);
   if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
 }
@@ -221,9 +233,7 @@ size_t Config::parameters(bool pooler) const {
   Weights weights(*this, "config");
   weights.has_pooler &= pooler;
   weights.declare();
-  size_t count = 0;
-  for (const TensorSpec& tensor : weights.tensors) count += tensor.elements();
-  return count;
+  return count_elements(weights.tensors);
 }
 
 }  // namespace bertie

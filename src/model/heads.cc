@@ -6,6 +6,7 @@
 
 #include "bertie/error.h"
 #include "core/checked.h"
+#include "model/batch.h"
 
 namespace bertie {
 namespace {
@@ -61,9 +62,7 @@ void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
                 there.empty() ? "it has no head at all: take a checkpoint that was fine-tuned for this"
                               : fmt::format("it has: {}", there));
   }
-  for (int32_t row : capture.rows)
-    if (row < 0 || size_t(row) >= batch.ids.size())
-      throw Error(fmt::format("Capture::rows: there is no token {} in a batch of {}", row, batch.ids.size()));
+  check_rows(capture.rows, batch.ids.size());
 }
 
 size_t finish_bytes(const Weights& w, const Batch& batch, const Capture& capture) {

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "core/parallel.h"
-#include "io/atomic_file.h"
-#include "io/safetensors_writer.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -80,14 +77,7 @@ void check_checkpoint(const std::filesystem::path& directory) { open_checkpoint(
 Model Model::load(const std::filesystem::path& directory) {
   const Opened opened = open_checkpoint(directory);
   const std::shared_ptr<Weights>& w = opened.weights;
-  const Checkpoint& checkpoint = opened.checkpoint;
-  const std::vector<TensorSpec>& tensors = w->tensors;
-  w->memory = allocate(tensors);
-  for (const TensorSpec& t : tensors)
-    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) **table = *checkpoint.find(t.name);
-  fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    io::to_float(*checkpoint.find(t.name), first, out);
-  });
+  w->memory = load_tensors(w->tensors, opened.checkpoint);
   return Model(w);
 }
 
@@ -97,31 +87,7 @@ Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>
   w->heads = heads;
   if (w->family->causal && config.tied && !w->has(Head::kCausalLm)) w->heads.push_back(Head::kCausalLm);
   w->declare();
-  const std::vector<TensorSpec>& tensors = w->tensors;
-  w->memory = allocate(tensors);
-  Team team(available_threads());
-  for (const TensorSpec& t : tensors)
-    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
-      Block block(t.elements() * sizeof(float));
-      const size_t step = 1024 * t.cols(), chunks = (t.elements() + step - 1) / step;
-      team.parallel_for(chunks, [&](size_t chunk) {
-        const size_t first = chunk * step;
-        random_elements(seed, t.name, first,
-                        {block.as<float>() + first, std::min(step, t.elements() - first)});
-      });
-      **table = {.name = t.name,
-                 .dtype = io::DType::kF32,
-                 .shape = t.shape,
-                 .data = {block.data(), t.elements() * sizeof(float)}};
-      w->tables.push_back(std::move(block));
-    }
-  // Uniform with BERT's standard deviation of 0.02; LayerNorm's gamma is 1, every beta and bias small.
-  fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    if (t.shape.size() == 1 && t.name.ends_with(".weight"))
-      std::fill(out.begin(), out.end(), 1.0f);
-    else
-      random_elements(seed, t.name, first, out);
-  });
+  w->memory = random_tensors(w->tensors, seed, w->tables);
   return Model(std::move(w));
 }
 
@@ -146,34 +112,23 @@ std::string architecture_of(const Weights& w) {
 }  // namespace
 
 void Model::save(const std::filesystem::path& directory, Precision precision) const {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw Error(fmt::format("cannot make the folder {}: {}", directory.string(), error.message()));
   const Weights& w = *weights_;
   Config config = w.config;
   config.architecture = architecture_of(w);
   const bool bare = config.architecture.ends_with("Model") && !config.architecture.ends_with("HeadModel");
-  std::vector<io::TensorSource> sources;
+  // Where the decoder is not tied, transformers misses the head's bias although it adds the decoder's.
+  std::vector<TensorSpec> tensors = w.tensors;
+  const Family::LanguageModel& lm = w.family->language_model;
   for (const TensorSpec& t : w.tensors)
-    sources.push_back(
-        {bare && t.name.starts_with(w.family->prefix) ? t.name.substr(w.family->prefix.size()) : t.name,
-         t.shape, [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
-  constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
-  io::write_safetensors(directory / "model.safetensors", kTypes[size_t(precision)], sources);
-  io::AtomicFile file(directory / "config.json");
-  const std::string json = config.to_json();
-  file.write(json);
-  file.commit();
+    if (!lm.bias.empty() && lm.bias != t.name && t.name == std::string(lm.decoder) + ".bias")
+      tensors.push_back(t), tensors.back().name = lm.bias;
+  save_checkpoint(directory, precision, tensors, bare ? w.family->prefix : "", config.to_json());
 }
 
 const Config& Model::config() const { return weights_->config; }
 bool Model::has_pooler() const { return weights_->has_pooler; }
 bool Model::has(Head head) const { return weights_->has(head); }
 
-size_t Model::parameters() const {
-  size_t count = 0;
-  for (const TensorSpec& t : weights_->tensors) count += t.elements();
-  return count;
-}
+size_t Model::parameters() const { return count_elements(weights_->tensors); }
 
 }  // namespace bertie

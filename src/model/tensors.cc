@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "bertie/error.h"
 #include "core/nearest.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/safetensors_writer.h"
 #include "model/rename.h"
 
 namespace bertie {
@@ -210,6 +211,88 @@ void Checkpoint::expect_no_others(const std::vector<TensorSpec>& tensors) const 
         fmt::format("{}`bertie convert` with --drop-unknown leaves out what a model has no use for",
                     meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant))));
   }
+}
+
+Block load_tensors(const std::vector<TensorSpec>& tensors, const Checkpoint& checkpoint) {
+  Block memory = allocate(tensors);
+  for (const TensorSpec& t : tensors)
+    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) **table = *checkpoint.find(t.name);
+  fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
+    io::to_float(*checkpoint.find(t.name), first, out);
+  });
+  return memory;
+}
+
+Block random_tensors(const std::vector<TensorSpec>& tensors, uint64_t seed, std::vector<Block>& tables) {
+  Block memory = allocate(tensors);
+  Team team(available_threads());
+  for (const TensorSpec& t : tensors)
+    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
+      Block block(t.elements() * sizeof(float));
+      const size_t step = 1024 * t.cols(), chunks = (t.elements() + step - 1) / step;
+      team.parallel_for(chunks, [&](size_t chunk) {
+        const size_t first = chunk * step;
+        random_elements(seed, t.name, first,
+                        {block.as<float>() + first, std::min(step, t.elements() - first)});
+      });
+      **table = {.name = t.name,
+                 .dtype = io::DType::kF32,
+                 .shape = t.shape,
+                 .data = {block.data(), t.elements() * sizeof(float)}};
+      tables.push_back(std::move(block));
+    }
+  fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
+    if (t.shape.size() == 1 && t.name.ends_with(".weight"))
+      std::fill(out.begin(), out.end(), 1.0f);
+    else
+      random_elements(seed, t.name, first, out);
+  });
+  return memory;
+}
+
+void save_checkpoint(const std::filesystem::path& directory, Precision precision,
+                     const std::vector<TensorSpec>& tensors, std::string_view without,
+                     const std::string& config_json) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(fmt::format("cannot make the folder {}: {}", directory.string(), error.message()));
+  std::vector<io::TensorSource> sources;
+  for (const TensorSpec& t : tensors)
+    sources.push_back({t.name.starts_with(without) ? t.name.substr(without.size()) : t.name, t.shape,
+                       [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
+  constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
+  io::write_safetensors(directory / "model.safetensors", kTypes[size_t(precision)], sources);
+  io::AtomicFile file(directory / "config.json");
+  file.write(config_json);
+  file.commit();
+}
+
+size_t count_elements(const std::vector<TensorSpec>& tensors) {
+  size_t count = 0;
+  for (const TensorSpec& t : tensors) count += t.elements();
+  return count;
+}
+
+const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const float* bias) const {
+  std::call_once(once_, [&] {
+    const size_t rows = table.shape[0], cols = table.shape[1];
+    const size_t packed = Arena::bytes_for<float>(kernels::packed_floats(rows, cols));
+    memory_ = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
+    linear_ = {.packed = memory_.as<float>(),
+               .bias = reinterpret_cast<float*>(memory_.data() + packed),
+               .inputs = cols,
+               .outputs = rows};
+    if (bias) std::copy_n(bias, rows, linear_.bias);
+    Team team(std::min(available_threads(), 8));
+    std::vector<std::vector<float>> scratch(size_t(team.threads()));
+    team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
+      const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
+      scratch[worker].resize(count * cols);
+      io::to_float(table, first * cols, scratch[worker]);
+      kernels::pack_rows({scratch[worker].data(), count, cols}, first, linear_);
+    });
+  });
+  return linear_;
 }
 
 void random_elements(uint64_t seed, const std::string& name, size_t first, std::span<float> out) {

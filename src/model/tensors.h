@@ -1,13 +1,16 @@
 #pragma once
 // The table of a model's tensors, and what walks it: finding room, loading, random numbers, saving, counting.
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "bertie/model.h"
 #include "core/arena.h"
 #include "io/safetensors.h"
 #include "kernels/gemm.h"
@@ -86,6 +89,31 @@ class Checkpoint {
   const io::SafeTensors& files_;
   std::string where_, prefix_, file_prefix_, outer_;
   std::set<std::string, std::less<>> used_;
+};
+
+// All errors were found by get(): allocates and fills, mapped tables too, which live as long as the files.
+Block load_tensors(const std::vector<TensorSpec>& tensors, const Checkpoint& checkpoint);
+// Random weights, the same for the same seed: uniform with BERT's standard deviation of 0.02, biases too;
+// LayerNorm's gamma is 1. What is mapped in a model from files goes into `tables`.
+Block random_tensors(const std::vector<TensorSpec>& tensors, uint64_t seed, std::vector<Block>& tables);
+// Writes model.safetensors and config.json into a directory that is made if need be. `without` is left away
+// where names begin with it.
+void save_checkpoint(const std::filesystem::path& directory, Precision precision,
+                     const std::vector<TensorSpec>& tensors, std::string_view without,
+                     const std::string& config_json);
+size_t count_elements(const std::vector<TensorSpec>& tensors);
+
+// A mapped table as a linear layer, packed when it is first asked for: a language model's last product, for
+// which it is often the word embeddings.
+class PackedTable {
+ public:
+  // bias: one for each row, or null. Always the same table and bias for one PackedTable.
+  const kernels::Linear& linear(const io::TensorInfo& table, const float* bias) const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable kernels::Linear linear_;
+  mutable Block memory_;
 };
 
 // A stream of uniform numbers with standard deviation 0.02 for a tensor's elements from `first` on, the same

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "core/parallel.h"
 #include "io/json.h"
 
 namespace bertie {
 
-kernels::Activation activation_named(const std::string& name, const std::string& file) {
+kernels::Activation activation_named(const std::string& name, const std::string& file, std::string_view key) {
   using kernels::Activation;
   constexpr std::pair<std::string_view, Activation> kNames[] = {
       {"gelu", Activation::gelu},           {"gelu_python", Activation::gelu},
@@ -22,7 +21,7 @@ kernels::Activation activation_named(const std::string& name, const std::string&
   };
   for (const auto& [known, activation] : kNames)
     if (known == name) return activation;
-  throw Error(fmt::format("{}: hidden_act is {}, which is not known", file, io::quote(name)),
+  throw Error(fmt::format("{}: {} is {}, which is not known", file, key, io::quote(name)),
               "known are gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish and tanh");
 }
 
@@ -51,26 +50,7 @@ const LayerWeights& Weights::layer(size_t l) const {
 }
 
 const kernels::Linear& Weights::decoder() const {
-  std::call_once(decoder_once_, [&] {
-    const io::TensorInfo& table = config.tied ? word : language_model.decoder;
-    const size_t rows = table.shape[0], cols = table.shape[1];
-    const size_t packed = Arena::bytes_for<float>(kernels::packed_floats(rows, cols));
-    decoder_memory_ = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
-    decoder_ = {.packed = decoder_memory_.as<float>(),
-                .bias = reinterpret_cast<float*>(decoder_memory_.data() + packed),
-                .inputs = cols,
-                .outputs = rows};
-    if (language_model.bias) std::copy_n(language_model.bias, rows, decoder_.bias);
-    Team team(std::min(available_threads(), 8));
-    std::vector<std::vector<float>> scratch(size_t(team.threads()));
-    team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
-      const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
-      scratch[worker].resize(count * cols);
-      io::to_float(table, first * cols, scratch[worker]);
-      kernels::pack_rows({scratch[worker].data(), count, cols}, first, decoder_);
-    });
-  });
-  return decoder_;
+  return decoder_.linear(config.tied ? word : language_model.decoder, language_model.bias);
 }
 
 void Weights::declare() {

@@ -1,7 +1,6 @@
 #pragma once
 // A model's weights, and the one table that declares them (weights.cc). Loading, saving, random
 // initialisation and counting walk the table; so will the optimiser.
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -72,9 +71,7 @@ struct Weights {
   const kernels::Linear& decoder() const;
 
  private:
-  mutable std::once_flag decoder_once_;
-  mutable kernels::Linear decoder_;
-  mutable Block decoder_memory_;
+  PackedTable decoder_;
 };
 
 // What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
@@ -83,7 +80,8 @@ float score_scale(const Config& config, size_t layer);
 // What Model::load would say of a folder that is wrong, without reading the numbers.
 void check_checkpoint(const std::filesystem::path& directory);
 
-// hidden_act's value as an Activation; Error naming the file if there is no such one.
-kernels::Activation activation_named(const std::string& name, const std::string& file);
+// hidden_act's value as an Activation; Error naming the file and the key if there is no such one.
+kernels::Activation activation_named(const std::string& name, const std::string& file,
+                                     std::string_view key = "hidden_act");
 
 }  // namespace bertie

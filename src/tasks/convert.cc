@@ -267,7 +267,8 @@ class Converter {
     }
     if (config.tied && !decoder.empty()) {
       drop_copy(decoder + ".weight", prefix, std::string(f.embeddings.word) + ".weight");
-      if (!bias.empty()) drop_copy(decoder + ".bias", "", bias);
+      // DistilBERT knows no other name for it.
+      if (!bias.empty() && bias != decoder + ".bias") drop_copy(decoder + ".bias", "", bias);
     }
   }
 

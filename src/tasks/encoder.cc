@@ -4,30 +4,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "bertie/error.h"
 #include "core/parallel.h"
+#include "tasks/batches.h"
 #include "tasks/modules.h"
+#include "tasks/reader.h"
 
 namespace bertie {
 
 struct Encoder::Shared {
-  Tokenizer tokenizer;
-  Model model;
+  Reader reader;
   Modules modules;
 };
 
 struct Encoder::State {
   State(std::shared_ptr<const Shared> s, int threads, size_t length)
-      : shared(std::move(s)), run(shared->model, threads), max_length(length) {}
+      : shared(std::move(s)), run(shared->reader.model, threads), max_length(length) {}
   std::shared_ptr<const Shared> shared;
   Run run;
   size_t max_length;
   // Reused from call to call.
   Encoding encoding;
-  std::vector<int32_t> ids, offsets;
+  Sequences sequences;
+  Batches batches;
   std::vector<float> pooled;
 };
 
@@ -46,28 +46,23 @@ Encoder& Encoder::operator=(Encoder other) noexcept { return state_.swap(other.s
 Encoder::~Encoder() = default;
 
 Encoder Encoder::load(const std::filesystem::path& directory, int threads) {
-  const std::filesystem::path folder = transformer_folder(directory);
-  Model model = Model::load(folder);
-  Tokenizer tokenizer = Tokenizer::load(folder);
-  if (tokenizer.vocab_size() > model.config().vocabulary)
-    throw Error(fmt::format("{}: the vocabulary has {} tokens but the model has embeddings for {}",
-                            directory.string(), tokenizer.vocab_size(), model.config().vocabulary),
-                "the tokenizer's files and the weights belong to different models");
-  Modules modules = load_modules(directory, model.config().hidden);
-  if (modules.lowercase && !tokenizer.lowercase())
+  Reader reader = load_reader(directory);
+  const Config& config = reader.model.config();
+  Modules modules = load_modules(directory, config.hidden);
+  if (modules.lowercase && !reader.tokenizer.lowercase())
     throw Error(fmt::format("{}: sentence_bert_config.json asks to lowercase texts for a cased tokenizer",
                             directory.string()),
                 "lowercase the texts yourself and set do_lower_case to false there");
-  const size_t length = bertie::max_length(modules, model.config().max_tokens(), tokenizer.model_max_length());
-  auto shared = std::make_shared<Shared>(Shared{std::move(tokenizer), std::move(model), std::move(modules)});
+  const size_t length = bertie::max_length(modules, config.max_tokens(), reader.tokenizer.model_max_length());
+  auto shared = std::make_shared<const Shared>(Shared{std::move(reader), std::move(modules)});
   return Encoder(std::make_unique<State>(std::move(shared), threads, length));
 }
 
 size_t Encoder::dimension() const { return state_->shared->modules.output_size(model().config().hidden); }
 size_t Encoder::max_length() const { return state_->max_length; }
 const Pooling& Encoder::pooling() const { return state_->shared->modules.pooling; }
-const Tokenizer& Encoder::tokenizer() const { return state_->shared->tokenizer; }
-const Model& Encoder::model() const { return state_->shared->model; }
+const Tokenizer& Encoder::tokenizer() const { return state_->shared->reader.tokenizer; }
+const Model& Encoder::model() const { return state_->shared->reader.model; }
 int Encoder::threads() const { return state_->run.threads(); }
 
 void Encoder::set_max_length(size_t tokens) {
@@ -120,50 +115,27 @@ size_t Encoder::embed(std::span<const std::string_view> texts, Matrix<float> out
   const Modules& modules = s.shared->modules;
   const size_t hidden = model().config().hidden;
 
-  // All token ids, one text after the other.
   size_t truncated = 0;
-  std::vector<int32_t> ids;
-  std::vector<size_t> starts{0};
+  s.sequences.clear();
   for (std::string_view text : texts) {
     tokenizer().encode_into(text, {.max_length = s.max_length}, s.encoding);
     truncated += s.encoding.truncated;
-    ids.insert(ids.end(), s.encoding.ids.begin(), s.encoding.ids.end());
-    starts.push_back(ids.size());
+    s.sequences.add(s.encoding);
   }
-  const auto length = [&](size_t i) { return starts[i + 1] - starts[i]; };
-
-  // Batches of some 2,000 tokens keep activations in the cache; neighbours of like length share one.
-  constexpr size_t kBatchTokens = 2048;
-  std::vector<size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
   Team inline_team;
-  for (size_t first = 0; first < order.size();) {
-    s.ids.clear();
-    s.offsets.assign(1, 0);
-    size_t last = first;
-    while (last < order.size() && (last == first || s.ids.size() + length(order[last]) <= kBatchTokens)) {
-      const size_t i = order[last++];
-      s.ids.insert(s.ids.end(), ids.begin() + ptrdiff_t(starts[i]), ids.begin() + ptrdiff_t(starts[i + 1]));
-      s.offsets.push_back(int32_t(s.ids.size()));
+  s.batches.run(s.run, s.sequences, {}, [&](size_t i, Matrix<const float> rows) {
+    std::vector<float>& vector = s.pooled;
+    vector.resize(modules.pooled_size(hidden));
+    pool(rows, modules.pooling, vector);
+    for (const DenseModule& dense : modules.dense) {
+      std::vector<float> next(dense.linear.outputs);
+      kernels::linear_forward({vector.data(), 1, vector.size()}, dense.linear, dense.activation,
+                              {next.data(), 1, next.size()}, inline_team);
+      vector = std::move(next);
     }
-    const Output& output = s.run.forward({.ids = s.ids, .offsets = s.offsets});
-    for (size_t b = 0; first + b < last; ++b) {
-      const auto begin = size_t(s.offsets[b]), end = size_t(s.offsets[b + 1]);
-      std::vector<float>& vector = s.pooled;
-      vector.resize(modules.pooled_size(hidden));
-      pool(output.last_hidden.slice_rows(begin, end - begin), modules.pooling, vector);
-      for (const DenseModule& dense : modules.dense) {
-        std::vector<float> next(dense.linear.outputs);
-        kernels::linear_forward({vector.data(), 1, vector.size()}, dense.linear, dense.activation,
-                                {next.data(), 1, next.size()}, inline_team);
-        vector = std::move(next);
-      }
-      if (modules.pooling.normalize) normalize(vector);
-      std::copy(vector.begin(), vector.end(), out.row(order[first + b]));
-    }
-    first = last;
-  }
+    if (modules.pooling.normalize) normalize(vector);
+    std::copy(vector.begin(), vector.end(), out.row(i));
+  });
   return truncated;
 }
 

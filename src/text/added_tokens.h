@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "text/unicode.h"
+#include "text/workspace.h"
+
 namespace bertie::text {
 
 struct AddedToken {
@@ -59,5 +62,29 @@ class AddedTokens {
   std::array<uint32_t, 257> by_byte_{};  // tokens_[by_byte_[b] .. by_byte_[b+1]) begin with byte b
   int only_byte_ = -1;                   // the first byte of all tokens, if they share it
 };
+
+// Splits, pushes the added tokens as words of their own, and hands what lies between to between(piece,
+// first): the code point at `text`'s beginning is number `first`.
+template <class Between>
+void split_counting(const AddedTokens& tokens, std::string_view text, bool skip_special, uint32_t first,
+                    Pieces& out, const Between& between) {
+  size_t counted = 0;
+  uint32_t index = first;  // of the code point at `counted`
+  auto index_at = [&](size_t place) {
+    if (place < counted) counted = 0, index = first;  // a token that begins with spaces another one took
+    index += uint32_t(count_points(text.substr(counted, place - counted)));
+    counted = place;
+    return index;
+  };
+  tokens.split(text, skip_special, [&](size_t begin, size_t end, const AddedToken* token) {
+    if (out.full()) return false;
+    uint32_t at = index_at(begin);
+    if (token)
+      out.push(token->id, at, index_at(end)), ++out.word;
+    else
+      between(text.substr(begin, end - begin), at);
+    return true;
+  });
+}
 
 }  // namespace bertie::text

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bertie/tokenizer.h"
+#include "text/workspace.h"
 
 namespace bertie::text {
 
@@ -17,7 +17,7 @@ struct NormalizerSettings {
   bool clean_text = true, split_cjk = true, strip_accents = true, lowercase = true;
 };
 
-// In Normalized (bertie/tokenizer.h), `bytes` is UTF-8 followed by kPadding zeros that text() leaves out, and
+// In Normalized (text/workspace.h), `bytes` is UTF-8 followed by kPadding zeros that text() leaves out, and
 // origins[i] is the index of the code point that byte i came from.
 // The first code point of `text` is number `first`.
 void normalize(std::string_view text, uint32_t first, const NormalizerSettings& settings, Normalized& out);

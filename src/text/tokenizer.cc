@@ -1,4 +1,4 @@
-// The public Tokenizer: loading, templates, truncation and windows around text/word_piece.h.
+// The public Tokenizer: loading, templates, truncation and windows around a text::Road; and decoding.
 #include "bertie/tokenizer.h"
 
 #include <algorithm>
@@ -6,7 +6,9 @@
 #include "bertie/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "text/sentence_piece.h"
 #include "text/tokenizer_state.h"
+#include "text/unicode.h"
 
 namespace bertie {
 
@@ -21,11 +23,36 @@ size_t count_specials(const std::vector<TemplateItem>& items) {
   return count;
 }
 
-text::TokenizerConfig config_beside(const fs::path& file) {
-  fs::path path = file.parent_path() / "tokenizer_config.json";
+bool is_there(const fs::path& path) {
   std::error_code ignored;  // what cannot be read is reported when it is opened
-  if (!fs::exists(path, ignored)) return {};
-  return text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  return fs::exists(path, ignored);
+}
+
+text::TokenizerConfig config_beside(const fs::path& file) {
+  text::TokenizerConfig config;
+  fs::path path = file.parent_path() / "tokenizer_config.json";
+  if (is_there(path)) config = text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  path.replace_filename("special_tokens_map.json");
+  if (is_there(path)) config.add_special_tokens(io::MappedFile(path).text(), path.string());
+  return config;
+}
+
+// What config.json calls the model; empty if there is none.
+std::string model_type_beside(const fs::path& file) {
+  fs::path path = file.parent_path() / "config.json";
+  if (!is_there(path)) return "";
+  nlohmann::json root = io::parse_json(io::MappedFile(path).text(), path.string());
+  return root.is_object() ? io::get_string(root, "model_type", path.string(), "") : "";
+}
+
+// vocab.json (or merges.txt) and the other beside it.
+text::Definition load_bpe_files(const fs::path& file, const text::TokenizerConfig& config) {
+  fs::path vocab = file, merges = file;
+  vocab.replace_filename("vocab.json"), merges.replace_filename("merges.txt");
+  io::MappedFile vocab_file(vocab), merges_file(merges);
+  return text::read_bpe_files(
+      {vocab_file.text(), merges_file.text(), vocab.string(), merges.string(), model_type_beside(file)},
+      config);
 }
 
 // How many ids of each text stay. Lengths may be cut at room + 1: what is longer makes no difference.
@@ -52,7 +79,36 @@ Room make_room(size_t a, size_t b, bool pair, size_t room, Truncate truncate) {
   return first ? Room{room - other, other} : Room{other, room - other};
 }
 
+// How many spaces, "Ġ" among them, a token begins with; times 256, ends with. Each at most 255.
+uint16_t outer_spaces(std::string_view token) {
+  uint32_t leading = 0, trailing = 0, all = 0;
+  for (const char *p = token.data(), *end = p + token.size(); p < end; ++all) {
+    auto [point, length] = text::decode_utf8(p, end);
+    bool space = point == 0x120 || (text::flags(point) & text::kRawSpace);
+    leading += space && leading == all;
+    trailing = space ? trailing + 1 : 0;
+    p += length;
+  }
+  return uint16_t(std::min(leading, 255u) | std::min(trailing, 255u) << 8);
+}
+
 }  // namespace
+
+namespace text {
+
+Scratch::Scratch() = default;
+Scratch::Scratch(const Scratch&) {}
+Scratch::Scratch(Scratch&&) noexcept = default;
+Scratch& Scratch::operator=(const Scratch&) { return *this; }
+Scratch& Scratch::operator=(Scratch&&) noexcept = default;
+Scratch::~Scratch() = default;
+
+Workspace& Scratch::get() {
+  if (!workspace_) workspace_ = std::make_unique<Workspace>();
+  return *workspace_;
+}
+
+}  // namespace text
 
 void Encoding::clear() { ids.clear(), types.clear(), offsets.clear(), words.clear(), sequences.clear(); }
 
@@ -62,39 +118,43 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 std::unique_ptr<const Tokenizer::State> Tokenizer::build(text::Definition&& d) {
-  const text::Vocabulary& v = d.vocabulary;
-  int32_t unk = v.id(d.unk);
+  const text::Vocabulary& v = d.road->vocabulary();
   std::vector<bool> special(v.size());
   for (const text::AddedToken& t : d.added)
     if (t.special) special[size_t(t.id)] = true;
-  int32_t cls = v.id(d.cls), sep = v.id(d.sep), pad = v.id(d.pad), mask = v.id(d.mask);
-  size_t single = count_specials(d.single), pair = count_specials(d.pair);
-  text::WordPieceSettings settings{d.normalizer, unk, d.max_word_chars};
-  return std::unique_ptr<const State>(new State{text::WordPiece(std::move(d.vocabulary), settings, d.added),
-                                                std::move(d.single), std::move(d.pair), single, pair,
-                                                std::move(special), unk, cls, sep, pad, mask,
-                                                d.model_max_length, d.decoder, d.cleanup, d.decoder_prefix});
+  std::vector<uint16_t> spaces(d.post_processor.trims.empty() ? 0 : v.size());
+  for (size_t id = 0; id < spaces.size(); ++id) spaces[id] = outer_spaces(v.token(id));
+  size_t single = count_specials(d.post_processor.single), pair = count_specials(d.post_processor.pair);
+  const text::SpecialNames& n = d.names;
+  int32_t unk = v.id(n.unk), cls = v.id(n.cls), sep = v.id(n.sep), pad = v.id(n.pad), mask = v.id(n.mask),
+          bos = v.id(n.bos), eos = v.id(n.eos);
+  return std::unique_ptr<const State>(new State{std::move(d), single, pair, std::move(special),
+                                                std::move(spaces), unk, cls, sep, pad, mask, bos, eos});
 }
 
 Tokenizer Tokenizer::load(const fs::path& path) {
   fs::path file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    file = path / "tokenizer.json";
-    if (!fs::exists(file, ignored)) file = path / "vocab.txt";
-    if (!fs::exists(file, ignored))
-      throw Error(path.string() + " holds neither tokenizer.json nor vocab.txt",
-                  "A BERT model's directory has one of them beside config.json.");
+    for (const char* name :
+         {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
+      if (is_there(file = path / name)) break;
+    if (!is_there(file))
+      throw Error(
+          path.string() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
+          "A model's directory has one of them beside config.json.");
   }
   text::TokenizerConfig config = config_beside(file);
+  if (file.filename() == "vocab.json" || file.filename() == "merges.txt")
+    return Tokenizer(build(load_bpe_files(file, config)));
   io::MappedFile mapped(file);
+  if (file.extension() == ".model")
+    return Tokenizer(build(text::read_sentence_piece(
+        mapped.text(), file.string(),
+        config.tokenizer_class.empty() ? model_type_beside(file) : config.tokenizer_class, config)));
   if (file.extension() != ".json")
     return Tokenizer(build(text::read_vocab(mapped.text(), file.string(), {}, config)));
-  text::Definition d = text::read_tokenizer_json(mapped.text(), file.string());
-  d.model_max_length = config.model_max_length.value_or(d.model_max_length);
-  d.cls = config.cls.value_or(d.cls), d.sep = config.sep.value_or(d.sep);
-  d.pad = config.pad.value_or(d.pad), d.mask = config.mask.value_or(d.mask);
-  return Tokenizer(build(std::move(d)));
+  return Tokenizer(build(text::read_tokenizer_json(mapped.text(), file.string(), config)));
 }
 
 Tokenizer Tokenizer::from_vocab(const fs::path& file, const TokenizerOptions& options) {
@@ -104,7 +164,12 @@ Tokenizer Tokenizer::from_vocab_text(std::string_view lines, const TokenizerOpti
   return Tokenizer(build(text::read_vocab(lines, "the vocabulary", options, {})));
 }
 Tokenizer Tokenizer::from_json_text(std::string_view json, const std::string& name) {
-  return Tokenizer(build(text::read_tokenizer_json(json, name)));
+  return Tokenizer(build(text::read_tokenizer_json(json, name, {})));
+}
+
+Tokenizer Tokenizer::from_sentence_piece(std::string_view model, const std::string& family,
+                                         const std::string& name) {
+  return Tokenizer(build(text::read_sentence_piece(model, name, family, {})));
 }
 
 size_t Tokenizer::room(bool pair, const EncodeOptions& options) const {
@@ -122,14 +187,15 @@ void Tokenizer::append_pieces(std::string_view text, const EncodeOptions& option
     throw Error("a text of " + std::to_string(text.size()) + " bytes is too long to tokenize in one piece",
                 "Split it into paragraphs.");
   size_t begin = out.ids.size();
-  text::Pieces pieces{out.ids, out.offsets, out.words, out.workspace_,
+  text::Pieces pieces{out.ids, out.offsets, out.words, out.scratch_.get(),
                       limit == kNoLimit ? kNoLimit : begin + limit};
-  state_->pieces.tokenize(text, options.special_tokens_in_text, pieces);
+  state_->definition.road->tokenize(text, options.special_tokens_in_text, pieces);
 }
 
 void Tokenizer::encode_template(std::string_view a, const std::string_view* b, const EncodeOptions& options,
                                 Encoding& out) const {
-  const auto& items = b ? state_->pair : state_->single;
+  const text::PostProcessor& frame = state_->definition.post_processor;
+  const auto& items = b ? frame.pair : frame.single;
   size_t room = this->room(b, options);
   size_t begin[2] = {0, 0}, length[2] = {0, 0};
   auto fill = [&](size_t limit) {
@@ -162,7 +228,9 @@ void Tokenizer::encode_template(std::string_view a, const std::string_view* b, c
     out.ids.erase(out.ids.begin() + from, out.ids.begin() + to);
     out.offsets.erase(out.offsets.begin() + from, out.offsets.begin() + to);
     out.words.erase(out.words.begin() + from, out.words.begin() + to);
+    if (begin[1 - later] > begin[later]) begin[1 - later] -= size_t(to - from);
   }
+  for (int i = 0; i < (b ? 2 : 1); ++i) trim(begin[i], kept[i], out);
 
   for (const TemplateItem& item : items) {
     if (item.sequence < 0 && !options.add_special_tokens) continue;
@@ -170,6 +238,22 @@ void Tokenizer::encode_template(std::string_view a, const std::string_view* b, c
     out.types.resize(out.types.size() + count, item.type);
     out.sequences.resize(out.sequences.size() + count, int8_t(item.sequence));
   }
+}
+
+// Takes outer spaces out of the offsets of one text's tokens, as the post-processor says.
+void Tokenizer::trim(size_t begin, size_t count, Encoding& out) const {
+  for (bool prefix_was_added : state_->definition.post_processor.trims)
+    for (size_t i = begin; i < begin + count; ++i) {
+      uint16_t spaces = state_->spaces[size_t(out.ids[i])];
+      if (spaces == 0) continue;
+      uint32_t leading = spaces & 255, trailing = spaces >> 8;
+      Offset& o = out.offsets[i];
+      if (leading > 0) {
+        if (prefix_was_added && (i == begin || o.begin == 0)) --leading;
+        o.begin = std::min(o.begin + leading, o.end);
+      }
+      if (trailing > 0 && o.end >= trailing) o.end = std::max(o.end - trailing, o.begin);
+    }
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -214,10 +298,11 @@ std::vector<Encoding> Tokenizer::windows(std::string_view a, const std::string_v
   };
   std::vector<Part> parts[2] = {parts_of(whole[0], keep.a), parts_of(whole[1], keep.b)};
 
+  const text::PostProcessor& frame = state_->definition.post_processor;
   std::vector<Encoding> out;
   auto add = [&](Part first, Part second) {
     Encoding& e = out.emplace_back();
-    for (const TemplateItem& item : b ? state_->pair : state_->single) {
+    for (const TemplateItem& item : b ? frame.pair : frame.single) {
       if (item.sequence < 0) {
         if (!options.add_special_tokens) continue;
         e.ids.insert(e.ids.end(), item.ids.begin(), item.ids.end());
@@ -232,6 +317,7 @@ std::vector<Encoding> Tokenizer::windows(std::string_view a, const std::string_v
         e.words.insert(e.words.end(), from.words.begin() + ptrdiff_t(begin),
                        from.words.begin() + ptrdiff_t(end));
       }
+      if (item.sequence >= 0) trim(e.types.size(), e.ids.size() - e.types.size(), e);
       e.types.resize(e.ids.size(), item.type);
       e.sequences.resize(e.ids.size(), int8_t(item.sequence));
     }
@@ -253,23 +339,41 @@ std::vector<Encoding> Tokenizer::encode_windows(std::string_view a, std::string_
   return windows(a, &b, options);
 }
 
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
+  std::vector<std::string> tokens;
+  for (int32_t id : ids)
+    if (id >= 0 && state_->vocabulary().has(size_t(id)) && !(skip_special && is_special(id)))
+      tokens.emplace_back(token(id));
+  return join(std::move(tokens));
+}
+
+std::string Tokenizer::join(std::vector<std::string> tokens) const {
+  for (const auto& decoder : state_->definition.decoders) decoder->apply(tokens);
+  std::string out;
+  for (const std::string& token : tokens) out += token;
+  return out;
+}
+
 std::string_view Tokenizer::token(int32_t id) const {
-  return id < 0 ? std::string_view() : state_->pieces.vocabulary().token(size_t(id));
+  return id < 0 ? std::string_view() : state_->vocabulary().token(size_t(id));
 }
 std::optional<int32_t> Tokenizer::id(std::string_view token) const {
-  int32_t id = state_->pieces.vocabulary().id(token);
+  int32_t id = state_->vocabulary().id(token);
   return id < 0 ? std::nullopt : std::optional(id);
 }
-size_t Tokenizer::vocab_size() const { return state_->pieces.vocabulary().size(); }
+size_t Tokenizer::vocab_size() const { return state_->vocabulary().size(); }
 bool Tokenizer::is_special(int32_t id) const {
   return id >= 0 && size_t(id) < state_->special.size() && state_->special[size_t(id)];
 }
+bool Tokenizer::marks_continuations() const { return state_->definition.road->marks_continuations(); }
 int32_t Tokenizer::cls_id() const { return state_->cls; }
 int32_t Tokenizer::sep_id() const { return state_->sep; }
 int32_t Tokenizer::pad_id() const { return state_->pad; }
 int32_t Tokenizer::unk_id() const { return state_->unk; }
 int32_t Tokenizer::mask_id() const { return state_->mask; }
-size_t Tokenizer::model_max_length() const { return state_->model_max_length; }
-bool Tokenizer::lowercase() const { return state_->pieces.settings().normalizer.lowercase; }
+int32_t Tokenizer::bos_id() const { return state_->bos; }
+int32_t Tokenizer::eos_id() const { return state_->eos; }
+size_t Tokenizer::model_max_length() const { return state_->definition.model_max_length; }
+bool Tokenizer::lowercase() const { return state_->definition.road->lowercase(); }
 
 }  // namespace bertie

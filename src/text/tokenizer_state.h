@@ -1,67 +1,88 @@
 #pragma once
-// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc) make a Definition; the
-// Tokenizer is built from it and never changes.
+// What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc, sentence_piece.cc) make
+// a Definition; the Tokenizer is built from it and never changes.
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bertie/tokenizer.h"
-#include "text/word_piece.h"
+#include "text/added_tokens.h"
+#include "text/decoders.h"
+#include "text/post_processor.h"
+#include "text/road.h"
 
 namespace bertie::text {
 
-// One item of the template around a text or a pair: a special token's ids, or a text.
-struct TemplateItem {
-  int sequence = -1;  // 0 or 1: that text goes here; -1: `ids`
-  int32_t type = 0;
-  std::vector<int32_t> ids;
+struct SpecialNames {
+  std::string unk = "[UNK]", cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]", bos, eos;
 };
 
-struct Definition {
-  explicit Definition(Vocabulary v) : vocabulary(std::move(v)) {}
+inline SpecialNames roberta_names() {
+  return {.unk = "<unk>",
+          .cls = "<s>",
+          .sep = "</s>",
+          .pad = "<pad>",
+          .mask = "<mask>",
+          .bos = "<s>",
+          .eos = "</s>"};
+}
+inline SpecialNames albert_names() {
+  return {.unk = "<unk>", .pad = "<pad>", .bos = "[CLS]", .eos = "[SEP]"};
+}
+inline SpecialNames gpt2_names() {
+  const char* end = "<|endoftext|>";
+  return {.unk = end, .cls = "", .sep = "", .pad = "", .mask = "", .bos = end, .eos = end};
+}
 
-  Vocabulary vocabulary;  // sealed by build()
-  NormalizerSettings normalizer;
-  size_t max_word_chars = 100;
-  std::vector<AddedToken> added;  // special ones first, else in the file's order
-  std::vector<TemplateItem> single, pair;
-  std::string unk = "[UNK]", cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]";
+struct Definition {
+  std::unique_ptr<const Road> road;
+  std::vector<AddedToken> added;
+  PostProcessor post_processor;
+  Decoders decoders;
+  SpecialNames names;
   size_t model_max_length = kNoLimit;
-  bool decoder = true;  // false: decode joins tokens with spaces
-  std::string decoder_prefix = "##";
-  bool cleanup = true;
 };
 
 // tokenizer_config.json, as far as it concerns a tokenizer: every field may be missing.
 struct TokenizerConfig {
-  std::optional<bool> lowercase, strip_accents, split_cjk;
+  std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents;
+  std::optional<bool> add_prefix_space, trim_offsets, add_bos_token;
   std::optional<size_t> model_max_length;
-  std::optional<std::string> unk, cls, sep, pad, mask;
+  std::string tokenizer_class;
+  std::optional<AddedToken> unk, cls, sep, pad, mask, bos, eos;
+
+  void name(SpecialNames& names) const;  // those that it says
+  // special_tokens_map.json, whose names count more.
+  void add_special_tokens(std::string_view json, const std::string& name);
 };
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name);
 
 Definition read_vocab(std::string_view lines, const std::string& name, const TokenizerOptions& options,
                       const TokenizerConfig& config);
-Definition read_tokenizer_json(std::string_view json, const std::string& name);
-
-// The classic frame: [CLS] a [SEP], and [CLS] a [SEP] b [SEP] with b and the last [SEP] of type 1.
-void set_bert_template(Definition& definition, int32_t cls, int32_t sep);
+// vocab.json and merges.txt of GPT-2 and RoBERTa; `model_type` is config.json's, if there is one.
+struct BpeFiles {
+  std::string_view vocab, merges;
+  std::string vocab_name, merges_name, model_type;
+};
+Definition read_bpe_files(const BpeFiles& files, const TokenizerConfig& config);
+Definition read_tokenizer_json(std::string_view json, const std::string& name, const TokenizerConfig& config);
 
 }  // namespace bertie::text
 
 namespace bertie {
 
 struct Tokenizer::State {
-  text::WordPiece pieces;
-  std::vector<text::TemplateItem> single, pair;
+  text::Definition definition;
   size_t single_specials, pair_specials;  // ids that the templates add
   std::vector<bool> special;              // by id
-  int32_t unk, cls, sep, pad, mask;
-  size_t model_max_length;
-  bool decoder, cleanup;
-  std::string decoder_prefix;
+  std::vector<uint16_t>
+      spaces;  // by id, if offsets are trimmed: spaces the token begins with | 256 * ends with
+  int32_t unk, cls, sep, pad, mask, bos, eos;
+
+  const text::Vocabulary& vocabulary() const { return definition.road->vocabulary(); }
 };
 
 }  // namespace bertie

@@ -1,6 +1,7 @@
 #include "text/unicode.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "bertie/tokenizer.h"
 #include "text/unicode_tables.h"
@@ -28,6 +29,7 @@ uint8_t look_up(const FlagRun* runs, size_t count, uint32_t point) {
 }  // namespace
 
 uint8_t flags(uint32_t point) { return look_up(kFlagRuns, kFlagRunCount, point); }
+Kind kind(uint32_t point) { return Kind(look_up(kKindRuns, kKindRunCount, point)); }
 uint8_t combining_class(uint32_t point) { return look_up(kClassRuns, kClassRunCount, point); }
 
 Mapped decompose_hangul(uint32_t syllable) {
@@ -81,20 +83,51 @@ Decoded decode_utf8(const char* p, const char* end) {
   return {point, length};
 }
 
+namespace {
+
+// How many bytes from p on are ASCII, in steps of eight.
+inline size_t ascii_run(const char* p, const char* end) {
+  const char* start = p;
+  for (uint64_t eight; end - p >= 8; p += 8) {
+    std::memcpy(&eight, p, 8);
+    if (eight & 0x8080808080808080) break;
+  }
+  return size_t(p - start);
+}
+
+}  // namespace
+
 size_t count_points(std::string_view text) {
   size_t count = 0;
-  for (const char *p = text.data(), *end = p + text.size(); p < end; ++count) p += decode_utf8(p, end).length;
+  for (const char *p = text.data(), *end = p + text.size(); p < end; ++count) {
+    size_t ascii = ascii_run(p, end);
+    p += ascii, count += ascii;
+    if (p == end) break;
+    p += decode_utf8(p, end).length;
+  }
   return count;
 }
 
 bool valid_utf8(std::string_view text) {
   for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    p += ascii_run(p, end);
+    if (p == end) break;
     Decoded d = decode_utf8(p, end);
     if (d.point == kReplacement && !(d.length == 3 && uint8_t(p[0]) == 0xEF && uint8_t(p[1]) == 0xBF))
       return false;
     p += d.length;
   }
   return true;
+}
+
+void replace_invalid(std::string_view text, std::string& out) {
+  out.clear();
+  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    Decoded d = decode_utf8(p, end);
+    char utf8[4];
+    out.append(utf8, encode_utf8(d.point, utf8));
+    p += d.length;
+  }
 }
 
 }  // namespace text

@@ -4,25 +4,31 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace bertie::text {
 
 // What a code point is. The same bits are in tools/extract_unicode.py.
 enum Flag : uint8_t {
-  kDrop = 1,       // taken out by clean_text
-  kSpace = 2,      // made ' ' by clean_text
-  kPunct = 4,      // a word of its own
-  kCjk = 8,        // gets spaces around it
-  kMark = 16,      // Mn: taken out by strip_accents
-  kWordChar = 32,  // \w, for added tokens that must be single words
-  kRawSpace = 64,  // splits words where the text was not cleaned
+  kDrop = 1,         // taken out by clean_text
+  kSpace = 2,        // made ' ' by clean_text
+  kPunct = 4,        // a word of its own
+  kCjk = 8,          // gets spaces around it
+  kMark = 16,        // Mn: taken out by strip_accents
+  kWordChar = 32,    // \w, for added tokens that must be single words
+  kRawSpace = 64,    // splits words where the text was not cleaned
+  kCombining = 128,  // any mark: taken out by the normalizer StripAccents
 };
+
+// What GPT-2's pattern takes a code point for: \p{L}, \p{N}, \s, or none of these.
+enum class Kind : uint8_t { kOther, kLetter, kNumber, kSpace };
 
 inline constexpr uint32_t kReplacement = 0xFFFD;
 inline constexpr uint32_t kPoints = 0x110000;
 
 uint8_t flags(uint32_t point);
+Kind kind(uint32_t point);
 uint8_t combining_class(uint32_t point);
 
 // One code point's canonical decomposition, or its lower case; itself if it has none. `count` is 1 to 4.
@@ -62,5 +68,7 @@ inline bool is_continuation(char byte) { return (uint8_t(byte) & 0xC0) == 0x80; 
 
 size_t count_points(std::string_view text);
 bool valid_utf8(std::string_view text);
+// The text with U+FFFD for bytes that are not UTF-8, as decode_utf8 reads it.
+void replace_invalid(std::string_view text, std::string& out);
 
 }  // namespace bertie::text

@@ -17,14 +17,31 @@ struct LowerRun {
 struct Decomposition {
   uint32_t point, count, parts[4];
 };
+struct Composition {
+  uint32_t first, second, composed;
+};
+// A compatibility decomposition that is more than the canonical one: kCompatibleParts[place .. place + count).
+struct Compatible {
+  uint32_t point;
+  uint16_t place, count;
+};
 
 extern const FlagRun kFlagRuns[];
 extern const size_t kFlagRunCount;
 extern const FlagRun kClassRuns[];
 extern const size_t kClassRunCount;
+extern const FlagRun kKindRuns[];
+extern const size_t kKindRunCount;
 extern const LowerRun kLowerRuns[];
 extern const size_t kLowerRunCount;
 extern const Decomposition kDecompositions[];
 extern const size_t kDecompositionCount;
+extern const Composition kCompositions[];
+extern const size_t kCompositionCount;
+extern const Compatible kCompatible[];
+extern const size_t kCompatibleCount;
+extern const uint32_t kCompatibleParts[];
+extern const FlagRun kClusterRuns[];
+extern const size_t kClusterRunCount;
 
 }  // namespace bertie::text

@@ -31,11 +31,15 @@ void Vocabulary::add(std::string_view token, uint64_t id) {
                     " bytes, at most " + std::to_string(kMaxTokenBytes) + " are allowed",
                 "A vocabulary has one short token a line. Is this a vocabulary file?");
   if (text_.size() + token.size() > kMaxVocabularyBytes) throw Error(name_ + ": the vocabulary is too large");
+  // Ids with wide gaps would make a small file take much memory.
+  if (id >= tokens_.size() && id > 4 * count_ + 100'000)
+    throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) + " after only " +
+                std::to_string(count_) + " tokens");
+  add_sparse(token, id);
+}
+
+void Vocabulary::add_sparse(std::string_view token, uint64_t id) {
   if (id >= tokens_.size()) {
-    // Ids with wide gaps would make a small file take much memory.
-    if (id > 4 * count_ + 100'000)
-      throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) +
-                  " after only " + std::to_string(count_) + " tokens");
     tokens_.resize(id + 1);
   } else if (tokens_[id].begin != kNone) {
     throw Error(name_ + ": id " + std::to_string(id) + " stands for both " + io::quote(this->token(id)) +
@@ -63,7 +67,7 @@ void Vocabulary::seal(std::string_view continuation_prefix) {
 
 void Vocabulary::insert(uint32_t id) {
   Token t = tokens_[id];
-  bool continues = std::string_view(text_.data() + t.begin, t.length).starts_with(prefix_);
+  bool continues = is_continuation(std::string_view(text_.data() + t.begin, t.length));
   size_t n = t.length - (continues ? prefix_.size() : 0);
   if (n == 0) return;
   const char* p = key_text(t, continues);
@@ -94,7 +98,7 @@ std::string_view Vocabulary::token(size_t id) const {
 }
 
 int32_t Vocabulary::id(std::string_view token) const {
-  bool continues = token.starts_with(prefix_);
+  bool continues = is_continuation(token);
   std::string_view key = continues ? token.substr(prefix_.size()) : token;
   if (!key.empty() && key.size() <= longest_[continues]) {
     std::string padded(key);

@@ -29,7 +29,10 @@ class Vocabulary {
   explicit Vocabulary(std::string name);
   void reserve(size_t tokens, size_t bytes);
   void add(std::string_view token, uint64_t id);
-  // Makes the table. A token that begins with `continuation_prefix` continues a word.
+  // As add, for ids that another vocabulary has checked: any gaps.
+  void add_sparse(std::string_view token, uint64_t id);
+  // Makes the table. A token that begins with `continuation_prefix` continues a word; none does if it is
+  // empty.
   void seal(std::string_view continuation_prefix = "##");
   // After seal(): a token with an id and a text that find() does not know: the model has no such piece.
   void add_outside(std::string_view token, uint64_t id);
@@ -64,6 +67,8 @@ class Vocabulary {
   int32_t id(std::string_view token) const;
   std::string_view token(size_t id) const;
   bool has(size_t id) const { return id < tokens_.size() && tokens_[id].begin != kNone; }
+  // False for what came by add_outside.
+  bool in_model(size_t id) const { return outside_.empty() || !outside_.contains(std::string(token(id))); }
   // One more than the largest id.
   size_t size() const { return tokens_.size(); }
   const std::string& name() const { return name_; }
@@ -118,6 +123,9 @@ class Vocabulary {
     return four * 0x9E3779B1u >> prefix_shift_;
   }
   void insert(uint32_t id);
+  bool is_continuation(std::string_view token) const {
+    return !prefix_.empty() && token.starts_with(prefix_);
+  }
   const char* key_text(const Token& t, bool continues) const {
     return text_.data() + t.begin + (continues ? prefix_.size() : 0);
   }

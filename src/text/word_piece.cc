@@ -110,7 +110,7 @@ void WordPiece::push_pieces(const char* word, size_t n, const Place& place, Piec
     size_t length = 0;
     int32_t id = vocabulary_.find_longest(word + begin, n - begin, continues, length);
     if (id < 0) {  // one piece that does not match makes the whole word unknown
-      out.ids.resize(mark), out.offsets.resize(mark), out.words.resize(mark);
+      out.cut(mark);
       out.push(settings_.unk_id, place(0), place(n - 1) + 1);
       break;
     }
@@ -264,7 +264,7 @@ const char* WordPiece::mixed_word(const char* p, const char* end, uint32_t& inde
 }
 
 void WordPiece::thorough(std::string_view text, uint32_t first, bool skip_special, Pieces& out) const {
-  Normalized& normalized = out.workspace;
+  Normalized& normalized = out.workspace.bert;
   normalize(text, first, settings_.normalizer, normalized);
   const uint32_t* origins = normalized.origins.data();
   normalized_.split(normalized.text(), skip_special, [&](size_t begin, size_t end, const AddedToken* token) {
@@ -296,42 +296,20 @@ void WordPiece::thorough(std::string_view text, uint32_t first, bool skip_specia
   });
 }
 
-template <class Road>
-void WordPiece::between_added(std::string_view text, bool special_tokens_in_text, Pieces& out,
-                              const Road& road) const {
-  size_t counted = 0;
-  uint32_t index = 0;  // of the code point at `counted`
-  auto index_at = [&](size_t place) {
-    if (place < counted) counted = index = 0;  // a token that begins with spaces another one took
-    index += uint32_t(count_points(text.substr(counted, place - counted)));
-    counted = place;
-    return index;
-  };
-  raw_.split(text, !special_tokens_in_text, [&](size_t begin, size_t end, const AddedToken* token) {
-    if (out.full()) return false;
-    uint32_t first = index_at(begin);
-    if (token)
-      out.push(token->id, first, index_at(end)), ++out.word;
-    else
-      road(text.substr(begin, end - begin), first);
-    return true;
-  });
-}
-
 void WordPiece::tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const {
   bool try_fast = settings_.normalizer.clean_text && normalized_.empty();
-  between_added(text, special_tokens_in_text, out, [&](std::string_view piece, uint32_t first) {
+  split_counting(raw_, text, !special_tokens_in_text, 0, out, [&](std::string_view piece, uint32_t first) {
     size_t mark = out.ids.size();
     int32_t word = out.word;
     if (try_fast && fast(piece, first, out)) return;
-    out.ids.resize(mark), out.offsets.resize(mark), out.words.resize(mark);
+    out.cut(mark);
     out.word = word;
     thorough(piece, first, !special_tokens_in_text, out);
   });
 }
 
 void WordPiece::tokenize_thoroughly(std::string_view text, bool special_tokens_in_text, Pieces& out) const {
-  between_added(text, special_tokens_in_text, out, [&](std::string_view piece, uint32_t first) {
+  split_counting(raw_, text, !special_tokens_in_text, 0, out, [&](std::string_view piece, uint32_t first) {
     thorough(piece, first, !special_tokens_in_text, out);
   });
 }

@@ -10,11 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "bertie/tokenizer.h"
 #include "text/added_tokens.h"
 #include "text/char_table.h"
 #include "text/normalizer.h"
-#include "text/vocabulary.h"
+#include "text/road.h"
 
 namespace bertie::text {
 
@@ -26,37 +25,22 @@ struct WordPieceSettings {
   size_t max_word_chars = 100;  // a longer word is unknown
 };
 
-// Where pieces go. `stop`: no more words once ids has reached this size.
-struct Pieces {
-  std::vector<int32_t>& ids;
-  std::vector<Offset>& offsets;
-  std::vector<int32_t>& words;
-  Normalized& workspace;
-  size_t stop;
-  int32_t word = 0;
-
-  bool full() const { return ids.size() >= stop; }
-  void push(int32_t id, uint32_t begin, uint32_t end) {
-    ids.push_back(id), offsets.push_back({begin, end}), words.push_back(word);
-  }
-};
-
-class WordPiece {
+class WordPiece : public Road {
  public:
   // `added` in order of precedence.
   WordPiece(Vocabulary vocabulary, const WordPieceSettings& settings, const std::vector<AddedToken>& added);
 
-  void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const;
+  void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const override;
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  bool lowercase() const override { return settings_.normalizer.lowercase; }
+  bool marks_continuations() const override { return true; }
   const WordPieceSettings& settings() const { return settings_; }
   // Only the thorough road; for tests.
   void tokenize_thoroughly(std::string_view text, bool special_tokens_in_text, Pieces& out) const;
 
  private:
   struct Word;
-  template <class Road>
-  void between_added(std::string_view text, bool special_tokens_in_text, Pieces& out, const Road& road) const;
   // False if the text needs the thorough road; then some words may have been pushed.
   bool fast(std::string_view text, uint32_t first, Pieces& out) const;
   void thorough(std::string_view text, uint32_t first, bool skip_special, Pieces& out) const;

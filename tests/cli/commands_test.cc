@@ -277,6 +277,25 @@ TEST(Info, WorksWithoutATokenizer) {
   EXPECT_NE(r.out.find("none: neither"), std::string::npos);
 }
 
+TEST(Info, TellsAnEncoderDecoderFromModelsOfOneSide) {
+  const std::string name = source_dir() / "tests/golden/families/marian-seq2seq-1";
+  const Result r = run({"info", name});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("an encoder and a decoder"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("2 layers × 30 hidden × 3 heads, feed-forward 40 (swish)"), std::string::npos)
+      << r.out;
+  EXPECT_NE(r.out.find("1 layers × 30 hidden × 5 heads, feed-forward 45 (swish)"), std::string::npos)
+      << r.out;
+  EXPECT_NE(r.out.find("BF16"), std::string::npos) << r.out;
+  const json info = json::parse(run({"info", name, "--json"}).out);
+  EXPECT_EQ(info["kind"], "encoder-decoder");
+  EXPECT_EQ(info["decoder"]["heads"], 5);
+  EXPECT_EQ(info["files"]["model.safetensors"], fs::file_size(fs::path(name) / "model.safetensors"));
+  size_t stored = 0;
+  for (const auto& [dtype, count] : info["stored"].items()) stored += count.get<size_t>();
+  EXPECT_EQ(info["parameters"], stored);
+}
+
 TEST(Bench, OneMeasurementComesAsOneJsonLine) {
   const Result r = run({"bench", "encode", "--model", "minilm", "--shape", "1x8", "--threads", "1",
                         "--seconds", "0.05", "--json"});

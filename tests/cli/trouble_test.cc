@@ -43,6 +43,13 @@ TEST(Trouble, ABrokenModelIsAnErrorThatNamesTheFile) {
   expect_error(run({"info", model.name()}), "config.json", "");
 }
 
+TEST(Trouble, AnEncoderDecoderIsNamedAndWhatCanBeDoneWithIt) {
+  const std::string name = source_dir() / "tests/golden/families/marian-seq2seq-0";
+  for (const char* command : {"embed", "attend", "explain", "tokenize"})
+    expect_error(run({command, "-m", name, "you"}), "this is an encoder-decoder", "bertie info");
+  expect_error(run({"bench", "load", name}), "this is an encoder-decoder", "bertie info");
+}
+
 TEST(Trouble, AMissingTextFileIsFoundBeforeAnyWorkIsDone) {
   const ModelFolder model;
   expect_error(run({"embed", "-m", model.name(), "you", "-f", "/no/such/file"}), "cannot read /no/such/file",

@@ -1,61 +1,23 @@
 // Every way in which a checkpoint can be wrong ends in an Error that names the thing.
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "bertie/model.h"
 #include "io/expect_error.h"
-#include "io/file.h"
-#include "io/json.h"
-#include "io/safetensors_file.h"
-#include "io/temp_folder.h"
-#include "support/data.h"
+#include "model/spoilt.h"
 
 namespace bertie {
 namespace {
 
 using nlohmann::json;
 using test::expect_error;
+using test::rename;
 
-// A copy of a golden model that can be spoilt.
-class Checkpoint {
- public:
-  Checkpoint() {
-    for (const char* name : {"config.json", "model.safetensors"}) write(name, std::string(read(name)));
-  }
-  std::string read(const std::string& name) const {
-    return std::string(io::MappedFile(test::source_dir() / "tests/golden/models/plain" / name).text());
-  }
-  void write(const std::string& name, const std::string& bytes) { folder_.write(name, bytes); }
-  void config(const std::function<void(json&)>& change) {
-    json c = json::parse(read("config.json"));
-    change(c);
-    write("config.json", c.dump());
-  }
-  // Changes what the header says; the tensors' bytes stay.
-  void header(const std::function<void(json&)>& change) {
-    const std::string file = read("model.safetensors");
-    uint64_t length = 0;
-    std::memcpy(&length, file.data(), 8);
-    json h = json::parse(file.substr(8, length));
-    change(h);
-    write("model.safetensors", test::safetensors_file(h.dump(), std::string_view(file).substr(8 + length)));
-  }
-  void remove(const std::string& name) { std::filesystem::remove(folder_.path() / name); }
-  Model load() const { return Model::load(folder_.path()); }
-  const std::filesystem::path& path() const { return folder_.path(); }
-
- private:
-  test::TempFolder folder_;
+struct Checkpoint : test::Spoilt {
+  Checkpoint() : Spoilt("models/plain") {}
+  Model load() const { return Model::load(path()); }
 };
 
 const std::string kQuery = "bert.encoder.layer.1.attention.self.query.weight";
-
-void rename(json& header, const std::string& from, const std::string& to) {
-  ASSERT_TRUE(header.contains(from));
-  header[to] = header[from];
-  header.erase(from);
-}
 
 TEST(LoadErrors, AreNoneForTheCheckpointAsItIs) { EXPECT_NO_THROW(Checkpoint().load()); }
 

@@ -60,6 +60,15 @@ INSTANTIATE_TEST_SUITE_P(Families, Save, testing::ValuesIn(family_models()), [](
   return name;
 });
 
+// transformers says that a file lacks the head's bias, even where it computes with the decoder's own.
+TEST(SaveUntied, WritesTheBiasUnderBothNames) {
+  const test::TempFolder folder;
+  Model::load(test::source_dir() / "tests/golden/families/bert-masked-lm-2").save(folder.path());
+  const test::Expected saved(folder.path() / "model.safetensors");
+  ASSERT_TRUE(saved.has("cls.predictions.bias"));
+  EXPECT_EQ(saved.floats("cls.predictions.bias"), saved.floats("cls.predictions.decoder.bias"));
+}
+
 TEST(SaveRandom, KeepsHeadsAndNumbers) {
   for (const char* type : {"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "albert", "gpt2"})
     for (const std::vector<Head>& heads :

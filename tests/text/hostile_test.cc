@@ -100,22 +100,20 @@ TEST(HostileTokenizerJson, FilesOf2020WithoutAModelTypeLoad) {
 }
 
 TEST(HostileTokenizerJson, AnotherKindOfTokenizerIsNamedWithItsKey) {
-  bad_json("/model/type", "BPE", "model.type: expected \"WordPiece\", found \"BPE\"");
+  bad_json("/model/type", "WordLevel", "found \"WordLevel\"");
   bad_json("/model/type", nullptr, "model.type");
-  bad_json("/model/vocab", json::array({"a"}), "missing");
-  bad_json("/model", nullptr, "model: expected a WordPiece model");
+  bad_json("/model/vocab", json::array({"a"}), "expected [token, score], found \"a\"");
+  bad_json("/model", nullptr, "model.type: expected");
   bad_json("/model/continuing_subword_prefix", "", "model.continuing_subword_prefix");
   bad_json("/model/max_input_chars_per_word", 1e9, "max_input_chars_per_word");
   bad_json("/model/max_input_chars_per_word", -1, "max_input_chars_per_word");
   bad_json("/model/unk_token", "<unk>", "\"<unk>\" is missing");
-  bad_json("/normalizer/type", "NFKC", "normalizer.type: expected \"BertNormalizer\", found \"NFKC\"");
+  bad_json("/normalizer/type", "Odd", "normalizer.type: expected");
   bad_json("/normalizer/lowercase", "yes", "lowercase");
   bad_json("/normalizer", 5, "normalizer: expected an object, found 5");
-  bad_json("/pre_tokenizer/type", "ByteLevel",
-           "pre_tokenizer.type: expected BertPreTokenizer, found \"ByteLevel\"");
-  bad_json("/pre_tokenizer", nullptr, "pre_tokenizer.type");
-  bad_json("/post_processor/type", "RobertaProcessing", "post_processor.type");
-  bad_json("/decoder/type", "ByteLevel", "decoder.type");
+  bad_json("/pre_tokenizer/type", "Odd", "pre_tokenizer.type: expected");
+  bad_json("/post_processor/type", "Odd", "post_processor.type");
+  bad_json("/decoder/type", "Odd", "decoder.type");
 }
 
 TEST(HostileTokenizerJson, TemplatesMustNameTheTextsAndKnownTokens) {

@@ -5,7 +5,7 @@
 #include "bertie/tokenizer.h"
 #include "support/data.h"
 #include "text/generated_text.h"
-#include "text/tokenizer_state.h"
+#include "text/word_piece.h"
 
 namespace bertie {
 namespace {
@@ -106,7 +106,7 @@ RC_GTEST_PROP(TokenizerProperties, TheFastRoadAndTheThoroughRoadAgree,
   }
   std::string text = *any_text();
   Encoding fast, thorough;
-  text::Normalized workspace;
+  text::Workspace workspace;
   text::Pieces a{fast.ids, fast.offsets, fast.words, workspace, kNoLimit};
   text::Pieces b{thorough.ids, thorough.offsets, thorough.words, workspace, kNoLimit};
   pieces[which]->tokenize(text, special, a);

@@ -244,7 +244,7 @@ TEST_F(TokenizerFolder, AFolderWithoutATokenizerSaysWhatIsMissing) {
     Tokenizer::load(folder_);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("neither tokenizer.json nor vocab.txt"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("neither tokenizer.json nor"), std::string::npos);
     EXPECT_FALSE(e.hint().empty());
   }
   EXPECT_THROW(Tokenizer::load(folder_ / "nowhere.txt"), Error);

@@ -1,0 +1,26 @@
+#pragma once
+// What must hold for any tokenizer that loaded and any text: offsets inside the text, ids inside the
+// vocabulary.
+#include <cstdlib>
+#include <string_view>
+
+#include "bertie/tokenizer.h"
+#include "text/unicode.h"
+
+namespace bertie {
+
+inline void check_tokenizer(const Tokenizer& tokenizer, std::string_view text) {
+  const size_t points = text::count_points(text);
+  for (const EncodeOptions& options :
+       {EncodeOptions{}, EncodeOptions{.max_length = 9, .special_tokens_in_text = false}}) {
+    Encoding e = tokenizer.encode(text, options);
+    for (size_t i = 0; i < e.size(); ++i) {
+      if (e.offsets[i].begin > e.offsets[i].end || e.offsets[i].end > points) std::abort();
+      if (size_t(e.ids[i]) >= tokenizer.vocab_size()) std::abort();
+    }
+    tokenizer.decode(e.ids, false);
+  }
+  tokenizer.encode_windows(text, text, {.max_length = 12, .stride = 1});
+}
+
+}  // namespace bertie

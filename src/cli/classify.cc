@@ -1,0 +1,88 @@
+// bertie classify and bertie pair
+#include <algorithm>
+
+#include "cli/table.h"
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+Apply apply_of(const Settings& settings) {
+  constexpr Apply kAll[] = {Apply::kByProblem, Apply::kSoftmax, Apply::kSigmoid, Apply::kNothing};
+  return kAll[choice_of("apply", settings.apply, {"by-problem", "softmax", "sigmoid", "nothing"})];
+}
+
+// Whether scores are probabilities; a regression's numbers are not.
+bool shares(Apply apply, const Config& config) {
+  return apply == Apply::kByProblem ? config.problem != Problem::kRegression : apply != Apply::kNothing;
+}
+
+std::string shown(float score, bool share) { return share ? percent(score) : fmt::format("{:.4f}", score); }
+
+void print_json(size_t index, const Input& input, bool pair, std::span<const Scored> labels) {
+  std::string line = json_begin(index);
+  json_field(line, "text", input.a);
+  if (pair) json_field(line, "text_pair", input.b);
+  json_list(line, "labels", labels, [](std::string& to, const Scored& s) {
+    json_field(to, "label", s.label);
+    json_field(to, "score", s.score);
+  });
+  print("{}}}\n", line);
+}
+
+int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
+  const Apply apply = apply_of(settings);
+  Pipeline pipeline = load_pipeline(settings, Head::kClassify);
+  const std::string_view what = pair ? "pairs" : "texts";
+  Progress progress = progress_of(settings, what);
+  const Style style = Style::for_output();
+  const size_t width = output_width();
+  const bool share = shares(apply, pipeline.model().config());
+  // One input: all its labels. Many: the best one each, a line a text.
+  const bool one = settings.files.empty() && settings.words.size() == (pair ? 2 : 1);
+  size_t cut_inputs = 0;
+  for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
+    const auto results =
+        pair ? pipeline.classify(pairs_of(block), apply) : pipeline.classify(texts_of(block), apply);
+    cut_inputs += pipeline.truncated();
+    for (size_t i = 0; i < block.size(); ++i) {
+      const size_t all = results[i].size();
+      const auto labels =
+          std::span(results[i]).first(std::min(all, settings.top.value_or(settings.json || one ? all : 1)));
+      if (settings.json) {
+        print_json(first + i, block[i], pair, labels);
+      } else if (one || settings.top) {
+        if (!one) print_heading(style, pair ? "pair" : "text", first + i, block[i].a);
+        Table table({"label", "score", ""}, "lrl");
+        for (const Scored& s : labels)
+          table.add({printable(s.label), shown(s.score, share), share ? bar(s.score, 24) : ""});
+        print(table.text(style, width));
+      } else {
+        const std::string best =
+            fmt::format("{} {}", pad(printable(labels[0].label), 12), shown(labels[0].score, share));
+        const std::string text =
+            printable(block[i].a.substr(0, 400)) + (pair ? " / " + printable(block[i].b.substr(0, 400)) : "");
+        print("{}  {}\n", style.bold(best),
+              style.dim(
+                  cut(text, std::max<size_t>(width, display_width(best) + 18) - display_width(best) - 2)));
+      }
+    }
+  });
+  progress.finish(inputs.count());
+  warn_if_cut(settings, pipeline, cut_inputs, inputs.count(), what);
+  return 0;
+}
+
+}  // namespace
+
+int classify_command(const Settings& settings) {
+  Inputs inputs(settings);
+  return classify_inputs(settings, inputs, false);
+}
+
+int pair_command(const Settings& settings) {
+  Inputs inputs(settings, kPairFields);
+  return classify_inputs(settings, inputs, true);
+}
+
+}  // namespace bertie::cli

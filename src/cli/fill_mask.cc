@@ -1,0 +1,77 @@
+// bertie fill-mask
+#include "cli/table.h"
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+void print_json(size_t index, std::string_view text, const std::vector<std::vector<Fill>>& masks) {
+  std::string line = json_begin(index);
+  json_field(line, "text", text);
+  line += ",\"masks\":[";
+  for (size_t m = 0; m < masks.size(); ++m) {
+    std::string list;
+    json_list(list, "", masks[m], [](std::string& to, const Fill& fill) {
+      json_field(to, "token", fill.token);
+      json_field(to, "score", fill.score);
+      to += fmt::format(",\"id\":{}", fill.id);
+      json_field(to, "sequence", fill.sequence);
+    });
+    if (m > 0) line += ',';
+    line += std::string_view(list).substr(list.find('['));
+  }
+  print("{}]}}\n", line);
+}
+
+void print_table(const Style& style, const std::vector<std::vector<Fill>>& masks) {
+  for (size_t m = 0; m < masks.size(); ++m) {
+    if (masks.size() > 1) print("{}\n", style.dim(fmt::format("mask {} of {}", m + 1, masks.size())));
+    Table table({"score", "", "token", "text"}, "rlll");
+    const float best = masks[m].empty() ? 1 : masks[m][0].score;
+    for (const Fill& fill : masks[m])
+      table.add({percent(fill.score), pad(bar(fill.score / best, 12), 12), printable(fill.token),
+                 printable(fill.sequence)});
+    print(table.text(style, output_width()));
+  }
+}
+
+// A target that is several tokens counts by its first; say so.
+void check_targets(const Settings& settings, const Tokenizer& tokenizer) {
+  for (const std::string& target : settings.targets) {
+    if (settings.quiet || tokenizer.id(target)) continue;
+    const Encoding pieces = tokenizer.encode(target, {.add_special_tokens = false});
+    if (pieces.size() > 1)
+      warn(fmt::format("{} is {} tokens: its first one, {}, is taken", in_quotes(target), pieces.size(),
+                       in_quotes(tokenizer.token(pieces.ids[0]))),
+           "words that are one token; bertie tokenize shows them");
+  }
+}
+
+}  // namespace
+
+int fill_mask_command(const Settings& settings) {
+  Inputs inputs(settings);
+  Pipeline pipeline = load_pipeline(settings, Head::kMaskedLm);
+  check_targets(settings, pipeline.tokenizer());
+  Progress progress = progress_of(settings, "texts");
+  const Style style = Style::for_output();
+  const bool one = settings.words.size() == 1 && settings.files.empty();
+  size_t cut = 0;
+  for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
+    const auto results = pipeline.fill_mask(texts_of(block), settings.top.value_or(5), settings.targets);
+    cut += pipeline.truncated();
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (settings.json) {
+        print_json(first + i, block[i].a, results[i]);
+        continue;
+      }
+      if (!one) print_heading(style, "text", first + i, block[i].a);
+      print_table(style, results[i]);
+    }
+  });
+  progress.finish(inputs.count());
+  warn_if_cut(settings, pipeline, cut, inputs.count(), "texts");
+  return 0;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,98 @@
+// bertie generate
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+GenerateOptions options_of(const Settings& settings) {
+  GenerateOptions options;
+  options.max_new_tokens = settings.max_new_tokens.value_or(options.max_new_tokens);
+  // Whoever asks for drawing means drawing.
+  const bool draws = settings.top_k || settings.top_p || settings.seed;
+  options.temperature = settings.temperature.value_or(draws ? 1 : 0);
+  options.top_k = settings.top_k.value_or(0);
+  options.top_p = settings.top_p.value_or(1);
+  options.repetition_penalty = settings.repetition_penalty.value_or(1);
+  options.seed = settings.seed.value_or(options.seed);
+  return options;
+}
+
+std::string_view name_of(Ended ended) {
+  switch (ended) {
+    case Ended::kEndOfText:
+      return "end_of_text";
+    case Ended::kModelLength:
+      return "model_length";
+    case Ended::kByCaller:
+      return "caller";
+    case Ended::kNewTokens:
+      break;
+  }
+  return "new_tokens";
+}
+
+void print_json(size_t index, std::string_view prompt, const Generated& made) {
+  std::string line = json_begin(index);
+  json_field(line, "prompt", prompt);
+  json_field(line, "text", made.text);
+  line += ",\"ids\":";
+  append_json(line, made.ids);
+  json_field(line, "ended", name_of(made.ended));
+  json_field(line, "prompt_tokens", made.prompt_tokens);
+  json_field(line, "prompt_cut", made.prompt_cut);
+  print("{}}}\n", line);
+}
+
+// Text for people, with its line ends.
+std::string readable(std::string_view text) {
+  std::string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += printable(text.substr(begin, end - begin));
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+int generate_command(const Settings& settings) {
+  Inputs inputs(settings);
+  GenerateOptions options = options_of(settings);
+  Pipeline pipeline = load_pipeline(settings, Head::kCausalLm);
+  Progress progress = progress_of(settings, "texts");
+  const Style style = Style::for_output();
+  if (!settings.json)
+    options.on_text = [](std::string_view text) {
+      print(readable(text));
+      flush_output();
+      return true;
+    };
+  size_t full = 0, cut_prompts = 0;
+  for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (!settings.json) print("{}{}", first + i > 0 ? "\n" : "", style.dim(readable(block[i].a)));
+      const Generated made = pipeline.generate(block[i].a, options);
+      if (settings.json)
+        print_json(first + i, block[i].a, made);
+      else
+        print("\n");
+      full += made.ended == Ended::kModelLength;
+      cut_prompts += made.prompt_cut > 0;
+    }
+  });
+  progress.finish(inputs.count());
+  if (settings.quiet) return 0;
+  if (full > 0)
+    warn(fmt::format("{} of {} texts stopped at the {} tokens that this model can read", full, inputs.count(),
+                     pipeline.max_length()),
+         "a shorter prompt, or fewer --max-new-tokens");
+  if (cut_prompts > 0)
+    warn(fmt::format("{} of {} prompts had more than {} tokens: only their ends were read", cut_prompts,
+                     inputs.count(), pipeline.max_length()),
+         "a shorter prompt");
+  return 0;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,27 @@
+#pragma once
+// How far a long piece of work is: one line with count, rate and time left, a few times a second on a
+// terminal, now and then in a log.
+#include <chrono>
+#include <string_view>
+
+#include "cli/input.h"
+
+namespace bertie::cli {
+
+class Progress {
+ public:
+  // `what` is counted: "texts".
+  Progress(bool wanted, std::string_view what);
+
+  void update(size_t count, const Texts& texts);
+  void finish(size_t count, std::string_view where = {});
+
+ private:
+  double seconds() const;
+  bool wanted_;
+  std::string_view what_;
+  double pause_, last_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace bertie::cli

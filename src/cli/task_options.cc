@@ -1,0 +1,266 @@
+// The table's chapter about tasks: what can be done with texts and a checkpoint that was trained for it.
+#include "cli/options.h"
+
+namespace bertie::cli {
+namespace {
+
+const Option kPairFile{
+    .name = "file",
+    .letter = 'f',
+    .argument = "FILE",
+    .help =
+        "read pairs from FILE, one a line: two texts with a tab between them, or a JSON object with "
+        "\"text\" and \"text_pair\"; - is standard input; may be given again",
+    .to = &Settings::files};
+
+const Option kMaxLength{.name = "max-length",
+                        .argument = "N",
+                        .help = "cut texts at N tokens, special ones included",
+                        .standard = "the model's",
+                        .to = &Settings::max_length,
+                        .least = 4};
+
+const Option kApply{.name = "apply",
+                    .argument = "F",
+                    .help = "how numbers become scores: by-problem, softmax, sigmoid or nothing",
+                    .standard = "by-problem",
+                    .to = &Settings::apply,
+                    .choices = {{"by-problem", "what the model was trained for"},
+                                {"softmax", "one of the labels is right"},
+                                {"sigmoid", "each label is right or wrong by itself"},
+                                {"nothing", "the numbers as they are"}}};
+
+Option top(std::string_view help, std::string_view standard) {
+  return {
+      .name = "top", .argument = "K", .help = help, .standard = standard, .to = &Settings::top, .least = 1};
+}
+
+}  // namespace
+
+std::vector<Command> task_commands() {
+  return {
+      {.name = "similar",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "how alike texts are, and which is most like a query",
+       .about =
+           "With --query, ranks each TEXT, each line of each FILE, or each line of standard input by the "
+           "cosine of its vector with the query's. Any number of texts will do: the best ones alone are "
+           "kept. Without --query, compares up to 100 texts with each other.\n\n"
+           "Vectors are those of bertie embed.",
+       .options = {file_option(),
+                   {.name = "query",
+                    .argument = "TEXT",
+                    .help = "text that the others are compared with",
+                    .to = &Settings::query},
+                   top("print the K best", "10"),
+                   kMaxLength},
+       .examples = {{"bertie similar -m all-MiniLM-L6-v2 --query \"a sunny day\" --file texts.txt",
+                     "the ten nearest lines"},
+                    {"bertie similar -m all-MiniLM-L6-v2 \"A cat.\" \"A kitten.\" \"A car.\"",
+                     "all with all"}},
+       .run = similar_command},
+      {.name = "fill-mask",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "what stands at [MASK]?",
+       .about =
+           "Gives the likeliest tokens for every mask of each TEXT, each line of each FILE, or each line "
+           "of standard input. The mask is [MASK] for BERT, DistilBERT and ALBERT and <mask> for "
+           "RoBERTa. Several masks are filled each by itself.\n\n"
+           "With --json, an object a text: text, and masks with token, score, id and sequence.",
+       .options = {file_option(),
+                   top("candidates for each mask", "5"),
+                   {.name = "target",
+                    .argument = "WORD",
+                    .help = "only this word, and others that are given so, are candidates",
+                    .to = &Settings::targets},
+                   kMaxLength},
+       .examples = {{"bertie fill-mask -m bert-base-uncased \"Paris is the [MASK] of France.\"",
+                     "five candidates"},
+                    {"bertie fill-mask -m bert-base-uncased --target city --target capital --file texts.txt",
+                     "two words compared"}},
+       .run = fill_mask_command},
+      {.name = "next-sentence",
+       .words = "[TEXT TEXT]",
+       .most_words = 2,
+       .summary = "does a sentence follow another?",
+       .about =
+           "Says how likely the second TEXT follows the first (BERT), or that the two stand in the right "
+           "order (ALBERT).\n\n"
+           "With --json, an object a pair: text, text_pair and is_next, a probability.",
+       .options = {kPairFile, kMaxLength},
+       .examples = {{"bertie next-sentence -m bert-base-uncased \"It rained.\" \"We got wet.\"", "one pair"},
+                    {"bertie next-sentence -m bert-base-uncased --json --file pairs.tsv", "a file of pairs"}},
+       .run = next_sentence_command},
+      {.name = "classify",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "labels of texts: sentiment, topic and the like",
+       .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, with "
+                "the names that the model has for them. One text shows all labels, many the best one each; "
+                "--top says otherwise.\n\n"
+                "With --json, an object a text: text, and labels with label and score, best first.",
+       .options = {file_option(), top("show the K best labels", "all for one text, 1 for many"), kApply,
+                   kMaxLength},
+       .examples = {{"bertie classify -m distilbert-sst2 \"A fine film.\"", "one text"},
+                    {"bertie classify -m distilbert-sst2 --json < reviews.txt > labels.jsonl", "many"}},
+       .run = classify_command},
+      {.name = "pair",
+       .words = "[TEXT TEXT]",
+       .most_words = 2,
+       .summary = "labels of pairs: entailment, paraphrase, similarity",
+       .about = "Gives the labels of two texts together, for models that were trained on pairs.\n\n"
+                "With --json, an object a pair: text, text_pair, and labels with label and score.",
+       .options = {kPairFile, top("show the K best labels", "all for one pair, 1 for many"), kApply,
+                   kMaxLength},
+       .examples = {{"bertie pair -m roberta-mnli \"A man sleeps.\" \"Somebody is awake.\"", "one pair"},
+                    {"bertie pair -m roberta-mnli --file pairs.jsonl", "a file of pairs"}},
+       .run = pair_command},
+      {.name = "tag",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "names, places and other entities, marked in the text",
+       .about =
+           "Finds the entities of each TEXT, each line of each FILE, or each line of standard input. "
+           "Places count code points. A text that is longer than the model takes goes in windows that "
+           "overlap; nothing is left out.\n\n"
+           "With --json, an object a text: text, and entities with label, score, text, word, start, end, "
+           "first_token and tokens.",
+       .options = {file_option(),
+                   {.name = "group",
+                    .argument = "HOW",
+                    .help = "how pieces become entities: none, simple, first, average or max",
+                    .standard = "simple",
+                    .to = &Settings::group,
+                    .choices = {{"none", "every piece by itself"},
+                                {"simple", "neighbours with the same label"},
+                                {"first", "a word has its first piece's label"},
+                                {"average", "a word has the label of its pieces' mean scores"},
+                                {"max", "a word has the label of its surest piece"}}},
+                   {.name = "keep-outside",
+                    .help = "also what is no entity (label O)",
+                    .to = &Settings::keep_outside},
+                   {.name = "stride",
+                    .argument = "N",
+                    .help = "tokens that windows of a long text share",
+                    .standard = "64, or a quarter of --max-length",
+                    .to = &Settings::stride},
+                   {.name = "max-length",
+                    .argument = "N",
+                    .help = "tokens of a window, special ones included",
+                    .standard = "the model's",
+                    .to = &Settings::max_length,
+                    .least = 4}},
+       .examples = {{"bertie tag -m bert-base-ner \"Anna Lindqvist came to Gothenburg.\"", "one text"},
+                    {"bertie tag -m bert-base-ner --group first --json --file articles.txt",
+                     "words whole, for programs"}},
+       .run = tag_command},
+      {.name = "answer",
+       .words = "[QUESTION [CONTEXT]]",
+       .most_words = SIZE_MAX,
+       .summary = "finds the answer to a question in a text",
+       .about =
+           "Cuts the answer to QUESTION out of CONTEXT, or out of a file with --context: then every word "
+           "and every line is a question about it. A long context goes in windows.\n\n"
+           "With --json, an object a question: question, and answers with answer, score, start and end "
+           "in code points of the context.",
+       .options = {{.name = "file",
+                    .letter = 'f',
+                    .argument = "FILE",
+                    .help = "read questions from FILE, one a line: question and context with a tab between "
+                            "them, or a JSON object with \"question\" and \"context\"; with --context, "
+                            "questions alone; - is standard input",
+                    .to = &Settings::files},
+                   {.name = "context",
+                    .letter = 'c',
+                    .argument = "FILE",
+                    .help = "file that holds the context",
+                    .to = &Settings::context},
+                   top("the K best answers", "1"),
+                   {.name = "may-be-empty",
+                    .help = "\"there is no answer\" competes, for models that learned it (SQuAD 2.0)",
+                    .to = &Settings::may_be_empty},
+                   {.name = "max-answer",
+                    .argument = "N",
+                    .help = "tokens of an answer",
+                    .standard = "15",
+                    .to = &Settings::max_answer,
+                    .least = 1},
+                   {.name = "max-question",
+                    .argument = "N",
+                    .help = "cut questions at N tokens",
+                    .standard = "64",
+                    .to = &Settings::max_question,
+                    .least = 1},
+                   {.name = "max-length",
+                    .argument = "N",
+                    .help = "tokens of a window, question included",
+                    .standard = "384",
+                    .to = &Settings::max_length,
+                    .least = 4},
+                   {.name = "stride",
+                    .argument = "N",
+                    .help = "tokens that windows share",
+                    .standard = "128, or half a window",
+                    .to = &Settings::stride}},
+       .examples = {{"bertie answer -m distilbert-squad \"Who came?\" \"Anna came to Gothenburg.\"",
+                     "one question"},
+                    {"bertie answer -m distilbert-squad --top 3 \"Who came?\" --context book.txt",
+                     "about a file"},
+                    {"bertie answer -m distilbert-squad --json --file questions.jsonl", "many"}},
+       .run = answer_command},
+      {.name = "generate",
+       .words = "[PROMPT...]",
+       .most_words = SIZE_MAX,
+       .summary = "continues a text, word by word",
+       .about =
+           "Continues each PROMPT, each line of each FILE, or each line of standard input, and shows the "
+           "text as it grows. Greedy unless --temperature, --top-k, --top-p or --seed ask for drawing; "
+           "the same seed draws the same text everywhere.\n\n"
+           "With --json, an object a prompt: prompt, text (the new one), ids, ended, prompt_tokens and "
+           "prompt_cut.",
+       .options = {file_option(),
+                   {.name = "max-new-tokens",
+                    .letter = 'n',
+                    .argument = "N",
+                    .help = "stop after N tokens",
+                    .standard = "50",
+                    .to = &Settings::max_new_tokens},
+                   {.name = "temperature",
+                    .argument = "X",
+                    .help = "below 1 surer, above 1 wilder; 0 is greedy",
+                    .standard = "0, or 1 with the options below",
+                    .to = &Settings::temperature},
+                   {.name = "top-k",
+                    .argument = "K",
+                    .help = "draw from the K likeliest tokens",
+                    .to = &Settings::top_k},
+                   {.name = "top-p",
+                    .argument = "P",
+                    .help = "draw from the likeliest tokens that together have probability P",
+                    .to = &Settings::top_p},
+                   {.name = "seed",
+                    .argument = "N",
+                    .help = "what is drawn",
+                    .standard = "1",
+                    .to = &Settings::seed},
+                   {.name = "repetition-penalty",
+                    .argument = "X",
+                    .help = "above 1: what was said is less likely to be said again",
+                    .standard = "1",
+                    .to = &Settings::repetition_penalty},
+                   {.name = "max-length",
+                    .argument = "N",
+                    .help = "read at most N tokens, prompt included",
+                    .standard = "the model's",
+                    .to = &Settings::max_length,
+                    .least = 4}},
+       .examples = {{"bertie generate -m gpt2 \"The meaning of life is\"", "greedy"},
+                    {"bertie generate -m gpt2 --temperature 0.8 --top-p 0.95 --seed 7 \"Once upon a time\"",
+                     "drawn, and drawn again the same"}},
+       .run = generate_command},
+  };
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,194 @@
+// Where a text answers a question: the rules of transformers' question-answering pipeline. (4.57 is the last
+// release that has one.)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bertie/error.h"
+#include "tasks/code_points.h"
+#include "tasks/pipeline_state.h"
+#include "text/unicode.h"
+
+namespace bertie {
+namespace {
+
+// Tokens of a window, both ends included.
+struct Span {
+  size_t first, last;
+  float score;
+};
+
+// One window: which tokens may be in an answer, and the logits of start and end.
+struct Window {
+  std::span<const int32_t> ids, words;
+  std::span<const int8_t> texts;
+  std::span<const Offset> offsets;
+  Matrix<const float> logits;  // (n, 2)
+};
+
+// Probabilities of a column over the tokens that may be in an answer, and over [CLS], which stands for "there
+// is none"; 0 for the others.
+std::vector<float> probabilities(const Window& w, size_t column, int32_t cls) {
+  std::vector<float> p(w.ids.size());
+  for (size_t t = 0; t < p.size(); ++t)
+    p[t] = w.texts[t] == 1 || w.ids[t] == cls ? w.logits(t, column) : -std::numeric_limits<float>::infinity();
+  if (std::any_of(p.begin(), p.end(), [](float x) { return x > -std::numeric_limits<float>::infinity(); }))
+    softmax(p);
+  else
+    std::fill(p.begin(), p.end(), 0.0f);
+  return p;
+}
+
+// The `count` best spans of at most max_tokens, best first.
+std::vector<Span> best_spans(const Window& w, std::span<const float> start, std::span<const float> end,
+                             size_t count, size_t max_tokens) {
+  std::vector<Span> best;  // a heap with the worst on top, once it is full
+  const auto better = [](const Span& a, const Span& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return a.first != b.first ? a.first < b.first : a.last < b.last;
+  };
+  for (size_t i = 1; i < w.ids.size(); ++i) {
+    if (w.texts[i] != 1) continue;
+    for (size_t j = i; j < w.ids.size() && j - i < max_tokens; ++j) {
+      if (w.texts[j] != 1) break;
+      const Span span{i, j, start[i] * end[j]};
+      if (best.size() == count) {
+        if (!better(span, best.front())) continue;
+        std::pop_heap(best.begin(), best.end(), better);
+        best.pop_back();
+      }
+      best.push_back(span);
+      std::push_heap(best.begin(), best.end(), better);
+    }
+  }
+  std::sort_heap(best.begin(), best.end(), better);
+  return best;
+}
+
+// From the first character of the first word to the last one of the last word, as far as the window has them.
+Offset whole_words(const Window& w, const Span& span) {
+  size_t first = span.first, last = span.last;
+  const auto same_word = [&](size_t a, size_t b) {
+    return w.texts[b] == 1 && w.words[a] >= 0 && w.words[a] == w.words[b];
+  };
+  while (first > 0 && same_word(first, first - 1)) --first;
+  while (last + 1 < w.ids.size() && same_word(last, last + 1)) ++last;
+  return {w.offsets[first].begin, w.offsets[last].end};
+}
+
+std::string lowercased(std::string_view text) {
+  std::string out;
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const text::Decoded d = text::decode_utf8(p, end);
+    const text::Mapped low = text::lower(d.point);
+    char bytes[4];
+    for (uint32_t k = 0; k < low.count; ++k) out.append(bytes, text::encode_utf8(low.points[k], bytes));
+    p += d.length;
+  }
+  return out;
+}
+
+// Answers found so far. One that was found before, in whatever letters, adds to its score.
+class Found {
+ public:
+  void add(std::string_view text, Offset place, float score) {
+    std::string key = lowercased(text);
+    const auto known = std::find(keys_.begin(), keys_.end(), key);
+    if (known != keys_.end()) {
+      answers_[size_t(known - keys_.begin())].score += score;
+      return;
+    }
+    keys_.push_back(std::move(key));
+    answers_.push_back({std::string(text), score, place});
+  }
+  void add_null(float score) { answers_.push_back({"", score, {}}); }
+
+  std::vector<Answer> best(size_t top) {
+    std::stable_sort(answers_.begin(), answers_.end(),
+                     [](const Answer& a, const Answer& b) { return a.score > b.score; });
+    if (answers_.size() > top) answers_.resize(top);
+    return std::move(answers_);
+  }
+
+ private:
+  std::vector<std::string> keys_;
+  std::vector<Answer> answers_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Answer>> Pipeline::answer(std::span<const Question> questions,
+                                                  const AnswerOptions& options) {
+  State& s = *state_;
+  if (options.top == 0 || options.max_tokens == 0)
+    throw Error("AnswerOptions: top and max_tokens are at least 1");
+  const size_t max_length = options.max_length.value_or(std::min<size_t>(s.max_length, 384));
+  if (max_length > model().config().max_tokens())
+    throw Error(fmt::format("windows of {} tokens are too long: this model takes {}", max_length,
+                            model().config().max_tokens()));
+  std::vector<std::vector<Answer>> out(questions.size());
+
+  const auto add = [&](size_t i) {
+    auto [question, context] = questions[i];
+    tokenizer().encode_into(question, {.max_length = options.max_question, .add_special_tokens = false},
+                            s.encoding);
+    if (s.encoding.truncated) {
+      ++s.truncated;
+      question = text_at(question, {0, s.encoding.offsets.empty() ? 0 : s.encoding.offsets.back().end});
+    }
+    EncodeOptions windows{.max_length = max_length, .truncate = Truncate::kOnlySecond};
+    tokenizer().encode_into(question, context, windows, s.encoding);
+    if (!s.encoding.truncated) return s.sequences.add_with_places(s.encoding);
+    const auto room = size_t(std::count(s.encoding.sequences.begin(), s.encoding.sequences.end(), 1));
+    windows.stride = options.stride.value_or(std::min<size_t>(max_length / 2, 128));
+    if (!options.stride && windows.stride >= room) windows.stride = room / 2;
+    for (const Encoding& window : tokenizer().encode_windows(question, context, windows))
+      s.sequences.add_with_places(window);
+  };
+  const auto use = [&](size_t, size_t sequence, Matrix<const float> logits) {
+    s.scores.resize(s.sequences.ids.size() * 2);
+    for (size_t t = 0; t < logits.rows(); ++t)
+      std::copy_n(logits.row(t), 2, &s.scores[(s.sequences.starts[sequence] + t) * 2]);
+  };
+  const auto finish = [&](size_t i, size_t first, size_t end) {
+    const CodePoints context(questions[i].context);
+    // Spans that become the same words are found again: look for more of them.
+    const size_t count = options.whole_words ? options.top * 2 + 10 : options.top;
+    float none = 1e6f;
+    Found found;
+    for (size_t sequence = first; sequence < end; ++sequence) {
+      const Sequences& all = s.sequences;
+      const size_t start = all.starts[sequence], n = all.length(sequence);
+      const Window w{all.ids_of(sequence),
+                     std::span(all.words).subspan(start, n),
+                     std::span(all.texts).subspan(start, n),
+                     std::span(all.offsets).subspan(start, n),
+                     {s.scores.data() + start * 2, n, 2}};
+      if (n == 0) continue;
+      const std::vector<float> starts = probabilities(w, 0, tokenizer().cls_id()),
+                               ends = probabilities(w, 1, tokenizer().cls_id());
+      none = std::min(none, starts[0] * ends[0]);
+      for (const Span& span : best_spans(w, starts, ends, count, options.max_tokens)) {
+        const Offset place = options.whole_words
+                                 ? whole_words(w, span)
+                                 : Offset{w.offsets[span.first].begin, w.offsets[span.last].end};
+        found.add(context.at(place), place, span.score);
+      }
+    }
+    if (options.may_be_empty) found.add_null(none);
+    out[i] = found.best(options.top);
+  };
+  s.work({.head = Head::kAnswer, .inputs = questions.size(), .add = add, .use = use, .finish = finish});
+  return out;
+}
+
+std::vector<Answer> Pipeline::answer(std::string_view question, std::string_view context,
+                                     const AnswerOptions& options) {
+  const Question one{question, context};
+  return std::move(answer(std::span(&one, 1), options)[0]);
+}
+
+}  // namespace bertie

@@ -1,0 +1,24 @@
+#pragma once
+// A whole way from text to pieces, without the special tokens of a template around them. Two exist: WordPiece
+// (text/word_piece.h), BERT's own and the quickest; and Pipeline (text/pipeline.h), any order of steps.
+//
+// Const after building; any number of threads may tokenize.
+#include <string_view>
+
+#include "text/vocabulary.h"
+#include "text/workspace.h"
+
+namespace bertie::text {
+
+class Road {
+ public:
+  virtual ~Road() = default;
+  // Appends to `out`. Added tokens are found too; special ones only if special_tokens_in_text.
+  virtual void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+  virtual bool lowercase() const { return false; }
+  // A piece that goes on with a word says so ("##").
+  virtual bool marks_continuations() const { return false; }
+};
+
+}  // namespace bertie::text

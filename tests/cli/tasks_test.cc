@@ -1,0 +1,285 @@
+// The task commands on the small models of tests/golden/tasks: what they print, JSON, files, errors.
+#include "bertie/pipeline.h"
+#include "program.h"
+
+using namespace bertie::test;
+
+namespace {
+
+std::string golden(const std::string& name) { return (source_dir() / "tests/golden/tasks" / name).string(); }
+
+std::vector<json> objects(const Result& r) {
+  EXPECT_EQ(r.code, 0) << r.err;
+  std::vector<json> all;
+  for (const std::string& line : lines(r.out)) all.push_back(json::parse(line));
+  return all;
+}
+
+const std::string kHarbour = "Anna Lindqvist came to Gothenburg and opened a bakery near the old harbour.";
+
+TEST(FillMask, JsonIsWhatTheLibrarySays) {
+  const std::string text = "The [MASK] found a [MASK].";
+  const auto all =
+      objects(run({"fill-mask", "-m", golden("fill-mask-bert"), "--json", "--top", "3", text, "A [MASK]!"}));
+  ASSERT_EQ(all.size(), 2u);
+  auto pipeline = bertie::Pipeline::load(golden("fill-mask-bert"));
+  const auto fills = pipeline.fill_mask(text, 3);
+  EXPECT_EQ(all[0]["text"], text);
+  ASSERT_EQ(all[0]["masks"].size(), 2u);
+  for (size_t m = 0; m < 2; ++m)
+    for (size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(all[0]["masks"][m][k]["id"], fills[m][k].id);
+      EXPECT_EQ(all[0]["masks"][m][k]["token"], fills[m][k].token);
+      EXPECT_EQ(all[0]["masks"][m][k]["sequence"], fills[m][k].sequence);
+      EXPECT_EQ(all[0]["masks"][m][k]["score"].get<float>(), fills[m][k].score);
+    }
+  EXPECT_EQ(all[1]["index"], 1);
+}
+
+TEST(FillMask, TheTableShowsEveryMaskBestFirst) {
+  const Result r = run({"fill-mask", "-m", golden("fill-mask-bert"), "The [MASK] found a [MASK]."});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(lines(r.out).size(), 14u) << r.out;  // twice: heading, columns, five
+  EXPECT_TRUE(r.out.starts_with("mask 1 of 2\n")) << r.out;
+  EXPECT_EQ(r.err, "");
+}
+
+TEST(FillMask, SaysWhereThereIsNoMaskAndWhatATargetBecame) {
+  const Result none = run({"fill-mask", "-m", golden("fill-mask-bert"), "no mask"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(none.err, "bertie: the text has no mask\n  try: write [MASK] where a word is missing\n");
+  const Result target =
+      run({"fill-mask", "-m", golden("fill-mask-bert"), "--target", "harbourmaster", "a [MASK]"});
+  EXPECT_EQ(target.code, 0);
+  EXPECT_NE(target.err.find("\"harbourmaster\" is "), std::string::npos) << target.err;
+}
+
+TEST(NextSentence, TakesWordsTabsAndJson) {
+  const TemporaryFolder folder;
+  write_all(folder / "pairs",
+            "It rained.\tWe got wet.\n{\"text_pair\": \"We got wet.\", \"text\": \"It rained.\"}\n");
+  const auto all =
+      objects(run({"next-sentence", "-m", golden("next-sentence-bert"), "--json", "-f", folder / "pairs"}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["is_next"], all[1]["is_next"]);
+  EXPECT_EQ(all[1]["text_pair"], "We got wet.");
+  const auto words = objects(
+      run({"next-sentence", "-m", golden("next-sentence-bert"), "--json", "It rained.", "We got wet."}));
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_EQ(words[0]["is_next"], all[0]["is_next"]);
+  const Result human =
+      run({"next-sentence", "-m", golden("next-sentence-bert"), "It rained.", "We got wet."});
+  EXPECT_NE(human.out.find("follow"), std::string::npos) << human.out;
+}
+
+TEST(Pairs, ALineThatIsNoPairIsNamed) {
+  const Result r = run({"pair", "-m", golden("text-classification-bert")}, {.input = "a\tb\nonly one\n"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("line 2 is not two texts: \"only one\""), std::string::npos) << r.err;
+  const Result json =
+      run({"pair", "-m", golden("text-classification-bert")}, {.input = "{\"text\": \"a\"}\n"});
+  EXPECT_EQ(json.code, 1);
+  EXPECT_NE(json.err.find("text_pair"), std::string::npos) << json.err;
+  EXPECT_EQ(run({"pair", "-m", golden("text-classification-bert"), "one"}).code, 2);
+}
+
+TEST(Classify, OneTextShowsAllLabelsManyTheBest) {
+  const Result one = run({"classify", "-m", golden("text-classification-bert"), kHarbour});
+  EXPECT_EQ(lines(one.out).size(), 4u) << one.out;
+  const Result many =
+      run({"classify", "-m", golden("text-classification-bert")}, {.input = kHarbour + "\n\nagain\n"});
+  EXPECT_EQ(lines(many.out).size(), 3u) << many.out;
+  const auto all = objects(run({"classify", "-m", golden("text-classification-bert"), "--json"},
+                               {.input = kHarbour + "\n\nagain\n"}));
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0]["labels"].size(), 3u);
+  EXPECT_TRUE(lines(many.out)[0].starts_with(all[0]["labels"][0]["label"].get<std::string>()));
+  EXPECT_EQ(objects(run({"classify", "-m", golden("text-classification-bert"), "--json", "--top", "1",
+                         "a"}))[0]["labels"]
+                .size(),
+            1u);
+}
+
+TEST(Classify, AppliesWhatItIsTold) {
+  const auto score = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"classify", "-m", golden("text-classification-bert"), "--json",
+                                       kHarbour};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    float sum = 0;
+    const std::vector<json> all = objects(run(arguments));
+    for (const json& label : all[0]["labels"]) sum += label["score"].get<float>();
+    return sum;
+  };
+  EXPECT_NEAR(score({}), 1, 1e-5);
+  EXPECT_EQ(score({}), score({"--apply", "softmax"}));
+  EXPECT_NE(score({}), score({"--apply", "sigmoid"}));
+  EXPECT_NE(score({"--apply", "nothing"}), score({"--apply", "sigmoid"}));
+  const Result typo = run({"classify", "-m", golden("text-classification-bert"), "--apply", "sofmax", "a"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_NE(typo.err.find("try: --apply softmax"), std::string::npos) << typo.err;
+}
+
+TEST(Classify, WhatIsCutIsSaidOnceAtTheEnd) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "harbour ";
+  const Result r = run({"classify", "-m", golden("text-classification-bert"), "short", text, text});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(lines(r.err)[0], "bertie: 2 of 3 texts had more than 128 tokens and were cut");
+  EXPECT_EQ(run({"-q", "classify", "-m", golden("text-classification-bert"), text}).err, "");
+}
+
+TEST(Tag, MarksEntitiesInTheTextAndListsThem) {
+  const auto all = objects(run({"tag", "-m", golden("token-classification-bert"), "--json", kHarbour}));
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_FALSE(all[0]["entities"].empty());
+  const Result r = run({"tag", "-m", golden("token-classification-bert"), kHarbour});
+  for (const json& e : all[0]["entities"]) {
+    EXPECT_EQ(kHarbour.substr(e["start"], e["end"].get<size_t>() - e["start"].get<size_t>()), e["text"]);
+    EXPECT_NE(r.out.find("[" + e["text"].get<std::string>() + " " + e["label"].get<std::string>() + "]"),
+              std::string::npos)
+        << r.out;
+  }
+  EXPECT_EQ(lines(r.out).size(), 2 + all[0]["entities"].size()) << r.out;
+  EXPECT_NE(run({"tag", "-m", golden("token-classification-bert"), kHarbour}, {.terminal = true})
+                .out.find("\x1b[1;3"),
+            std::string::npos);
+}
+
+TEST(Tag, OptionsReachTheLibrary) {
+  const auto entities = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"tag", "-m", golden("token-classification-bert"), "--json", kHarbour};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return objects(run(arguments))[0]["entities"].size();
+  };
+  EXPECT_GT(entities({"--group", "none", "--keep-outside"}), entities({"--group", "none"}));
+  EXPECT_GT(entities({"--group", "none"}), entities({"--group", "first"}));
+  EXPECT_EQ(entities({"--group", "none", "--keep-outside", "--max-length", "8", "--stride", "2"}),
+            entities({"--group", "none", "--keep-outside"}));
+  EXPECT_EQ(
+      run({"tag", "-m", golden("token-classification-bert"), "--max-length", "8", "--stride", "6", kHarbour})
+          .code,
+      1);
+}
+
+TEST(Answer, FromWordsLinesAndAboutAFile) {
+  const TemporaryFolder folder;
+  write_all(folder / "context.txt", kHarbour + "\n" + kHarbour + "\n");
+  write_all(folder / "questions", "Who came?\t" + kHarbour + "\n" +
+                                      json{{"question", "Who came?"}, {"context", kHarbour}}.dump() + "\n");
+  const std::string model = golden("question-answering-bert");
+  const auto words = objects(run({"answer", "-m", model, "--json", "Who came?", kHarbour}));
+  ASSERT_EQ(words.size(), 1u);
+  const json answer = words[0]["answers"][0];
+  EXPECT_EQ(kHarbour.substr(answer["start"], answer["end"].get<size_t>() - answer["start"].get<size_t>()),
+            answer["answer"]);
+  for (const json& object : objects(run({"answer", "-m", model, "--json", "-f", folder / "questions"})))
+    EXPECT_EQ(object["answers"][0], answer);
+  EXPECT_EQ(objects(run({"answer", "-m", model, "--json", "-c", folder / "context.txt", "Who came?", "Where?",
+                         "When?"}))
+                .size(),
+            3u);
+  EXPECT_EQ(objects(run({"answer", "-m", model, "--json", "--top", "4", "Who came?", kHarbour}))[0]["answers"]
+                .size(),
+            4u);
+  const Result human = run({"answer", "-m", model, "Who came?", kHarbour});
+  EXPECT_EQ(lines(human.out)[0], "Who came?");
+  EXPECT_NE(human.out.find("«" + answer["answer"].get<std::string>() + "»"), std::string::npos) << human.out;
+  EXPECT_EQ(run({"answer", "-m", model, "Who came?"}).code, 2);
+}
+
+TEST(Answer, MaySayThatThereIsNone) {
+  const Result r =
+      run({"answer", "-m", golden("question-answering-bert"), "--may-be-empty", "--json", "Who?", ""});
+  EXPECT_EQ(objects(r)[0]["answers"][0]["answer"], "");
+  EXPECT_NE(run({"answer", "-m", golden("question-answering-bert"), "--may-be-empty", "Who?", ""})
+                .out.find("no answer in this text"),
+            std::string::npos);
+}
+
+TEST(Generate, ShowsTheTextAndGivesJson) {
+  const std::string model = golden("text-generation-gpt2");
+  const auto all = objects(run({"generate", "-m", model, "--json", "-n", "6", "The bank", "It"}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["prompt"], "The bank");
+  EXPECT_EQ(all[0]["ids"].size(), 6u);
+  EXPECT_EQ(all[0]["ended"], "new_tokens");
+  EXPECT_EQ(all[1]["ended"], "end_of_text");
+  const Result human = run({"generate", "-m", model, "-n", "6", "The bank"});
+  EXPECT_EQ(human.out, "The bank" + all[0]["text"].get<std::string>() + "\n");
+}
+
+TEST(Generate, ASeedDrawsTheSameAgain) {
+  const std::string model = golden("text-generation-gpt2");
+  const auto drawn = [&](const std::string& seed) {
+    return run({"generate", "-m", model, "--json", "--temperature", "2", "--seed", seed, "The"}).out;
+  };
+  EXPECT_EQ(drawn("1"), drawn("1"));
+  EXPECT_NE(drawn("1"), drawn("2"));
+  const Result full =
+      run({"generate", "-m", model, "--json", "-n", "500", "--temperature", "2", "--seed", "3", "The bank"});
+  EXPECT_EQ(full.code, 0);
+  if (objects(full)[0]["ended"] == "model_length") {
+    EXPECT_NE(full.err.find("stopped at the 72 tokens"), std::string::npos) << full.err;
+  }
+  EXPECT_EQ(run({"generate", "-m", model, "--top-p", "2", "a"}).code, 1);
+}
+
+TEST(Similar, RanksAndComparesAll) {
+  const std::string model = golden("sentence-similarity-bert");
+  const auto ranked =
+      objects(run({"similar", "-m", model, "--json", "--query", "the old harbour", "--top", "2"},
+                  {.input = "A bakery.\nthe old harbour\nIt was raining.\n"}));
+  ASSERT_EQ(ranked.size(), 2u);
+  EXPECT_EQ(ranked[0]["index"], 1);
+  EXPECT_NEAR(ranked[0]["score"].get<float>(), 1, 1e-6);
+  EXPECT_GE(ranked[0]["score"], ranked[1]["score"]);
+  const auto matrix = objects(run({"similar", "-m", model, "--json", "A bakery.", "the old harbour"}));
+  ASSERT_EQ(matrix.size(), 2u);
+  EXPECT_EQ(matrix[0]["scores"][1], matrix[1]["scores"][0]);
+  const Result human =
+      run({"similar", "-m", model, "--query", "the old harbour", "A bakery.", "the old harbour"});
+  EXPECT_NE(lines(human.out)[1].find("the old harbour"), std::string::npos) << human.out;
+  EXPECT_EQ(run({"similar", "-m", model, "A bakery.", "A harbour."}).code, 0);
+  std::string many;
+  for (int i = 0; i < 101; ++i) many += "text\n";
+  EXPECT_EQ(run({"similar", "-m", model}, {.input = many}).code, 2);
+  EXPECT_EQ(objects(run({"similar", "-m", model, "--json", "--query", "a"}, {.input = many})).size(), 10u);
+}
+
+TEST(Tasks, AWrongCheckpointSaysWhatItCanDo) {
+  const Result r = run({"classify", "-m", golden("token-classification-bert"), "a"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("cannot classify texts"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("bertie tag"), std::string::npos) << r.err;
+}
+
+TEST(Tasks, AnswerLineByLineInAPipeAndInBoundedBlocks) {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "text " + std::to_string(i) + "\n";
+  const auto all =
+      objects(run({"classify", "-m", golden("text-classification-bert"), "--json"}, {.input = many}));
+  ASSERT_EQ(all.size(), 3000u);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i]["text"], "text " + std::to_string(i));
+  const Result told =
+      run({"-v", "tag", "-m", golden("token-classification-bert"), "--json"}, {.input = many});
+  EXPECT_NE(told.err.find("3,000 texts in "), std::string::npos) << told.err;
+}
+
+TEST(Tasks, ThePageShowsWhatTheProgramPrints) {
+  std::vector<std::string> page = lines(read_all(source_dir() / "docs/tasks.md"));
+  size_t commands = 0;
+  for (size_t i = 0; i < page.size(); ++i) {
+    const std::string prompt = "    $ bertie ";
+    if (!page[i].starts_with(prompt)) continue;
+    const std::string command = page[i].substr(prompt.size());
+    std::string expected;
+    while (i + 1 < page.size() && page[i + 1].starts_with("    ")) expected += page[++i].substr(4) + "\n";
+    EXPECT_EQ(run_shell("cd " + source_dir().string() + " && COLUMNS=100 $BERTIE " + command + " 2>&1").out,
+              expected)
+        << command;
+    ++commands;
+  }
+  EXPECT_GE(commands, 9u);
+}
+
+}  // namespace
