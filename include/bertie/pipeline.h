@@ -135,7 +135,7 @@ class BERTIE_API Pipeline {
 
   // The likeliest tokens for every [MASK] (or <mask>) of the text, best first: one list for each mask.
   // `targets`, if given, are the only candidates; of one that is several tokens the first counts. Error if
-  // there is no mask.
+  // there is no mask; of many texts, one without a mask has an empty list.
   std::vector<std::vector<Fill>> fill_mask(std::string_view text, size_t top = 5,
                                            std::span<const std::string> targets = {});
   std::vector<std::vector<std::vector<Fill>>> fill_mask(std::span<const std::string_view> texts,
@@ -164,8 +164,11 @@ class BERTIE_API Pipeline {
   std::vector<std::vector<Answer>> answer(std::span<const Question> questions,
                                           const AnswerOptions& options = {});
 
-  // Continues a text (GPT-2). Of a prompt longer than the model takes, the end is read.
+  // Continues a text (GPT-2). Of a prompt longer than the model takes, the end is read. Many prompts go on
+  // together, some at a time, each as it would alone; on_text is for one.
   Generated generate(std::string_view prompt, const GenerateOptions& options = {});
+  std::vector<Generated> generate(std::span<const std::string_view> prompts,
+                                  const GenerateOptions& options = {});
 
   // Called while many inputs are worked on, with how many are done. Throwing from it stops the work.
   void on_progress(std::function<void(size_t done, size_t of)> callback);

@@ -100,6 +100,8 @@ class BERTIE_API Tokenizer {
   // sentencepiece.bpe.model (the first of these wins), or one of these files. tokenizer_config.json,
   // special_tokens_map.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const std::filesystem::path& directory_or_file);
+  // The file that load would take from a directory; empty where there is none.
+  static std::filesystem::path file_in(const std::filesystem::path& directory);
   // vocab.txt alone, with your own settings; or its text, one token a line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});
   static Tokenizer from_vocab_text(std::string_view lines, const TokenizerOptions& options = {});
@@ -153,6 +155,7 @@ class BERTIE_API Tokenizer {
 
   // What the model takes at most, from tokenizer_config.json; kNoLimit if nobody says.
   size_t model_max_length() const;
+  std::string_view kind() const;  // "WordPiece", "BPE" or "Unigram"
   bool lowercase() const;
 
  private:

@@ -9,6 +9,12 @@ namespace {
 
 Inputs inputs_of(const Settings& settings) {
   if (!settings.context) return Inputs(settings, kQuestionFields);
+  const bool questions_from_input =
+      settings.words.empty() &&
+      (settings.files.empty() || std::count(settings.files.begin(), settings.files.end(), "-"));
+  if (*settings.context == "-" && questions_from_input)
+    throw UsageError("context and questions cannot both come from standard input",
+                     "bertie answer --context - \"a question\"");
   return Inputs(settings, read_whole(*settings.context));
 }
 

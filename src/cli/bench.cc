@@ -298,8 +298,7 @@ int bench(const BenchOptions& o) {
   if (o.what == "tokenize") return bench_tokenize(o);
   if (o.what == "gemm") return bench_gemm(o);
   if (o.what == "attention") return bench_attention(o);
-  throw Error(fmt::format("there is no benchmark {}", o.what),
-              "use encode, attention, load, tokenize or gemm");
+  throw Error(fmt::format("there is no benchmark {}", o.what), "bertie help bench");
 }
 
 }  // namespace bertie::cli

@@ -56,11 +56,17 @@ int fill_mask_command(const Settings& settings) {
   Progress progress = progress_of(settings, "texts");
   const Style style = Style::for_output();
   const bool one = settings.words.size() == 1 && settings.files.empty();
-  size_t cut = 0;
+  size_t cut = 0, without_mask = 0, first_without = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
-    const auto results = pipeline.fill_mask(texts_of(block), settings.top.value_or(5), settings.targets);
+    const size_t top = settings.top.value_or(5);
+    std::vector<std::vector<std::vector<Fill>>> results;
+    if (one)
+      results.push_back(pipeline.fill_mask(block[0].a, top, settings.targets));
+    else
+      results = pipeline.fill_mask(texts_of(block), top, settings.targets);
     cut += pipeline.truncated();
     for (size_t i = 0; i < block.size(); ++i) {
+      if (results[i].empty() && without_mask++ == 0) first_without = first + i;
       if (settings.json) {
         print_json(first + i, block[i].a, results[i]);
         continue;
@@ -71,7 +77,12 @@ int fill_mask_command(const Settings& settings) {
   });
   progress.finish(inputs.count());
   warn_if_cut(settings, pipeline, cut, inputs.count(), "texts");
-  return 0;
+  if (without_mask == 0) return 0;
+  const Tokenizer& tokenizer = pipeline.tokenizer();
+  warn(fmt::format("{} of {} texts have no mask; the first is number {}", without_mask, inputs.count(),
+                   first_without + 1),
+       fmt::format("write {} where a word is missing", tokenizer.token(tokenizer.mask_id())));
+  return 1;
 }
 
 }  // namespace bertie::cli

@@ -14,6 +14,13 @@ GenerateOptions options_of(const Settings& settings) {
   options.top_p = settings.top_p.value_or(1);
   options.repetition_penalty = settings.repetition_penalty.value_or(1);
   options.seed = settings.seed.value_or(options.seed);
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    throw UsageError(fmt::format("--top-p takes a probability above 0 and at most 1, not {}", options.top_p),
+                     "--top-p 0.9");
+  if (!(options.repetition_penalty > 0))
+    throw UsageError(
+        fmt::format("--repetition-penalty takes a number above 0, not {}", options.repetition_penalty),
+        "--repetition-penalty 1.2");
   return options;
 }
 
@@ -71,9 +78,12 @@ int generate_command(const Settings& settings) {
     };
   size_t full = 0, cut_prompts = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
+    // For programs many go on together; a reader sees one grow after the other.
+    std::vector<Generated> together;
+    if (settings.json) together = pipeline.generate(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {
       if (!settings.json) print("{}{}", first + i > 0 ? "\n" : "", style.dim(readable(block[i].a)));
-      const Generated made = pipeline.generate(block[i].a, options);
+      const Generated made = settings.json ? std::move(together[i]) : pipeline.generate(block[i].a, options);
       if (settings.json)
         print_json(first + i, block[i].a, made);
       else

@@ -51,10 +51,9 @@ std::vector<File> files_of(const fs::path& directory) {
   std::vector<File> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = entry.path().extension() == ".safetensors" || name == "config.json" ||
-                      name == "vocab.txt" || name == "tokenizer.json" || name == "tokenizer_config.json" ||
-                      name == "modules.json" || name == "sentence_bert_config.json" ||
-                      name == "model.safetensors.index.json";
+    const std::string extension = entry.path().extension().string();  // README.md and pickles are not
+    const bool ours = extension == ".safetensors" || extension == ".json" || extension == ".model" ||
+                      name == "vocab.txt" || name == "merges.txt";
     if (ours && entry.is_regular_file()) files.push_back({name, size_t(entry.file_size())});
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.bytes > b.bytes; });
@@ -165,15 +164,12 @@ int info_command(const Settings& settings) {
   if (TransformerConfig::describes(folder)) return transformer_info(named, folder);
   const Model model = Model::load(folder);
   const Config& config = model.config();
-  std::error_code error;
-  const bool has_tokenizer =
-      fs::exists(folder / "tokenizer.json", error) || fs::exists(folder / "vocab.txt", error);
   std::optional<Tokenizer> tokenizer;
-  if (has_tokenizer) tokenizer = Tokenizer::load(folder);
+  if (!Tokenizer::file_in(folder).empty()) tokenizer = Tokenizer::load(folder);
   const Modules modules = load_modules(directory, config.hidden);
   const size_t longest =
       max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
-  const Stored stored(directory, model.weights().files);
+  const Stored stored(folder, model.weights().files);
   const size_t weights_memory = model.weights().memory.size() + model.weights().word.data.size();
   // Hidden states, their copies and the widest product; as run.cc lays them out.
   const size_t token_memory =
@@ -209,8 +205,9 @@ int info_command(const Settings& settings) {
         {"memory", {{"weights_bytes", weights_memory}, {"bytes_per_token", token_memory}}},
     };
     if (tokenizer)
-      out["tokenizer"] = {
-          {"kind", "wordpiece"}, {"cased", !tokenizer->lowercase()}, {"tokens", tokenizer->vocab_size()}};
+      out["tokenizer"] = {{"kind", tokenizer->kind()},
+                          {"cased", !tokenizer->lowercase()},
+                          {"tokens", tokenizer->vocab_size()}};
     stored.add_to(out);
     return print_json(out), 0;
   }
@@ -228,8 +225,10 @@ int info_command(const Settings& settings) {
                    : fmt::format("{} (bertie {})", fmt::join(heads, ", "), fmt::join(commands, ", bertie ")));
   if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
-  row("tokenizer", tokenizer ? fmt::format("WordPiece, {}", tokenizer->lowercase() ? "uncased" : "cased")
-                             : "none: neither tokenizer.json nor vocab.txt is there");
+  row("tokenizer",
+      tokenizer ? fmt::format("{}, {} tokens, {}", tokenizer->kind(), with_commas(tokenizer->vocab_size()),
+                              tokenizer->lowercase() ? "uncased" : "cased")
+                : "none");
   row("max length", fmt::format("{} tokens{}", longest,
                                 longest < config.max_tokens()
                                     ? fmt::format(" (there are positions for {})", config.max_tokens())

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "cli/output.h"
@@ -58,6 +63,9 @@ void Inputs::split(std::string& line, Input& input) const {
     return;
   }
   const size_t tab = line.find('\t');
+  if (tab != line.npos && line.find('\t', tab + 1) != line.npos)
+    throw Error(fmt::format("{} has more than two columns: {}", where, in_quotes(line)),
+                "cut -f shows two columns of a table: cut -f 1,2 FILE");
   if (tab == line.npos)
     throw Error(fmt::format("{} is not two texts: {}", where, in_quotes(line)),
                 fmt::format("two texts with a tab between them, or {{\"{}\": …, \"{}\": …}}", fields_->a,
@@ -88,14 +96,16 @@ void for_each_block(Inputs& inputs, Progress& progress,
 }
 
 std::string read_whole(const std::string& file) {
-  Settings settings;
-  settings.files = {file};
-  Texts lines(settings);
-  std::string all, line;
-  for (bool first = true; lines.next(line); first = false) {
-    if (!first) all += '\n';
-    all += line;
+  std::ifstream opened;
+  if (file != "-") {
+    opened.open(file, std::ios::binary);
+    if (!opened)
+      throw Error(fmt::format("cannot read {}: {}", printable(file), std::generic_category().message(errno)),
+                  "check the path, from the folder you are in");
   }
+  std::istream& in = file == "-" ? std::cin : opened;
+  std::string all{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad()) throw Error(fmt::format("cannot read {}", file == "-" ? "standard input" : printable(file)));
   return all;
 }
 

@@ -23,6 +23,7 @@ std::vector<Head> heads_of(const Checkpoint& checkpoint, const Weights& w) {
   if (f.causal ? w.config.tied || has(f.language_model.decoder) : has(f.language_model.dense))
     heads.push_back(f.causal ? Head::kCausalLm : Head::kMaskedLm);
   if (has(f.next_sentence)) heads.push_back(Head::kNextSentence);
+  if (w.config.architecture.ends_with("ForMultipleChoice")) return heads;  // not one of ours
   const bool same_name = f.classifier.out == f.tagger;
   const bool for_tokens = !f.classifier.dense.empty() ? !has(f.classifier.dense)
                           : w.config.architecture.empty()
@@ -34,12 +35,20 @@ std::vector<Head> heads_of(const Checkpoint& checkpoint, const Weights& w) {
   return heads;
 }
 
-// Tensors that a file may hold although nothing is computed with them: copies of tied ones, and the bias of
-// a head whose decoder, not being tied, has its own.
-void know_unused(Checkpoint& checkpoint, const Family& f) {
+// Tensors that a file may hold although nothing is computed with them: copies of tied ones, the bias of a
+// head whose decoder, not being tied, has its own, and heads for choosing among several texts.
+void know_unused(Checkpoint& checkpoint, const Weights& w) {
+  const Family& f = *w.family;
   const std::string decoder(f.language_model.decoder);
   for (const std::string& name : {decoder + ".weight", decoder + ".bias", std::string(f.language_model.bias)})
     checkpoint.know(name);
+  if (w.config.architecture.ends_with("ForMultipleChoice"))
+    for (const char* part :
+         {".weight", ".bias", ".dense.weight", ".dense.bias", ".out_proj.weight", ".out_proj.bias"})
+      checkpoint.know("classifier" + std::string(part)),
+          checkpoint.know("pre_classifier" + std::string(part));
+  for (const char* part : {"weight", "bias"})
+    checkpoint.know("multiple_choice_head.summary." + std::string(part));
 }
 
 // Weights with their table, and where the files have each tensor. What can be wrong with them has been said.
@@ -65,7 +74,7 @@ Opened open_checkpoint(const std::filesystem::path& directory) {
   w->heads = heads_of(checkpoint, *w);
   w->declare();
   for (const TensorSpec& t : w->tensors) checkpoint.get(t);
-  know_unused(checkpoint, f);
+  know_unused(checkpoint, *w);
   checkpoint.expect_no_others(w->tensors);
   return {std::move(w), std::move(checkpoint)};
 }

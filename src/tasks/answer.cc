@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "bertie/error.h"
 #include "tasks/code_points.h"
@@ -96,12 +97,11 @@ class Found {
  public:
   void add(std::string_view text, Offset place, float score) {
     std::string key = lowercased(text);
-    const auto known = std::find(keys_.begin(), keys_.end(), key);
-    if (known != keys_.end()) {
-      answers_[size_t(known - keys_.begin())].score += score;
+    const auto [known, fresh] = places_.emplace(std::move(key), answers_.size());
+    if (!fresh) {
+      answers_[known->second].score += score;
       return;
     }
-    keys_.push_back(std::move(key));
     answers_.push_back({std::string(text), score, place});
   }
   void add_null(float score) { answers_.push_back({"", score, {}}); }
@@ -114,7 +114,7 @@ class Found {
   }
 
  private:
-  std::vector<std::string> keys_;
+  std::unordered_map<std::string, size_t> places_;  // by the answer in small letters
   std::vector<Answer> answers_;
 };
 

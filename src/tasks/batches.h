@@ -33,6 +33,9 @@ struct Sequences {
   void want(size_t token);  // of the sequence that was added last
 };
 
+// Error if a number is NaN or infinite: such a model has no answers, and comparing them has no order.
+void check_finite(Matrix<const float> logits);
+
 // Workspace for running them; it keeps its memory.
 class Batches {
  public:

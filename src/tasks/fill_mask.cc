@@ -45,13 +45,12 @@ std::string filled(const Tokenizer& tokenizer, std::vector<int32_t> ids, size_t 
   return tokenizer.decode(ids, skip_special);
 }
 
-[[noreturn]] void no_mask(const Tokenizer& tokenizer, size_t i, size_t of, bool cut) {
+[[noreturn]] void no_mask(const Tokenizer& tokenizer, bool cut) {
   const std::string_view mask = tokenizer.token(tokenizer.mask_id());
-  const std::string which = of > 1 ? fmt::format("text {}", i + 1) : "the text";
   if (cut)
-    throw Error(fmt::format("{} has no {} in the part that the model can read", which, mask),
+    throw Error(fmt::format("the text has no {} in the part that the model can read", mask),
                 "a shorter text, or only the sentences around the mask");
-  throw Error(fmt::format("{} has no mask", which), fmt::format("write {} where a word is missing", mask));
+  throw Error("the text has no mask", fmt::format("write {} where a word is missing", mask));
 }
 
 }  // namespace
@@ -73,11 +72,8 @@ std::vector<std::vector<std::vector<Fill>>> Pipeline::fill_mask(std::span<const 
           .add =
               [&](size_t i) {
                 s.add_cut(texts[i]);
-                const size_t before = s.sequences.wanted.size();
                 for (size_t t = 0; t < s.encoding.size(); ++t)
                   if (s.encoding.ids[t] == mask) s.sequences.want(t);
-                if (s.sequences.wanted.size() == before)
-                  no_mask(tokenizer(), i, texts.size(), s.encoding.truncated);
               },
           .use =
               [&](size_t i, size_t sequence, Matrix<const float> logits) {
@@ -107,7 +103,9 @@ std::vector<std::vector<std::vector<Fill>>> Pipeline::fill_mask(std::span<const 
 
 std::vector<std::vector<Fill>> Pipeline::fill_mask(std::string_view text, size_t top,
                                                    std::span<const std::string> targets) {
-  return std::move(fill_mask(std::span(&text, 1), top, targets)[0]);
+  std::vector<std::vector<Fill>> masks = std::move(fill_mask(std::span(&text, 1), top, targets)[0]);
+  if (masks.empty()) no_mask(tokenizer(), truncated() > 0);
+  return masks;
 }
 
 }  // namespace bertie

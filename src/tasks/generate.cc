@@ -116,66 +116,104 @@ class GrowingText {
   size_t from_ = 0, read_;
 };
 
+// One text on its way.
+struct Continuing {
+  std::vector<int32_t> ids;  // prompt and what was made
+  size_t read = 0;           // of them
+  bool done = false;
+  Chooser choose;
+  GrowingText growing;
+  Generated out;
+
+  Continuing(const Tokenizer& tokenizer, const GenerateOptions& options, std::vector<int32_t> prompt)
+      : ids(std::move(prompt)), choose(options), growing(tokenizer, ids) {
+    out.prompt_tokens = ids.size();
+  }
+  bool tell(const GenerateOptions& options, const std::string& more) {
+    out.text += more;
+    return more.empty() || !options.on_text || options.on_text(more);
+  }
+  void end(Ended how) { out.ended = how, done = true; }
+};
+
+constexpr size_t kTogether = 8;  // texts: beyond it, weights are no longer what takes the time
+
 }  // namespace
 
-Generated Pipeline::generate(std::string_view prompt, const GenerateOptions& options) {
+std::vector<Generated> Pipeline::generate(std::span<const std::string_view> prompts,
+                                          const GenerateOptions& options) {
   State& s = *state_;
   s.need(Head::kCausalLm);
   check(options);
+  if (options.on_text && prompts.size() > 1)
+    throw Error("GenerateOptions::on_text is for one prompt", "generate them one by one, or without it");
   const Config& config = model().config();
-  s.truncated = 0;
-  tokenizer().encode_into(prompt, {}, s.encoding);
-  std::vector<int32_t> ids = s.encoding.ids;
-  if (ids.empty()) {  // from nothing: as after an end of text
-    const int32_t begin = config.bos_id >= 0 ? config.bos_id : config.eos_id;
-    if (begin < 0)
-      throw Error("the prompt is empty and the model has no token to begin with", "a word or two");
-    ids.push_back(begin);
-  }
-  Generated out;
   const size_t most = std::min(s.max_length, config.max_tokens());
-  if (ids.size() > most) {  // the end of the prompt, and room for what is to come
-    const size_t keep = most - std::min(options.max_new_tokens, most / 2);
-    out.prompt_cut = ids.size() - keep;
-    ids.erase(ids.begin(), ids.end() - ptrdiff_t(keep));
-    s.truncated = 1;
-  }
-  out.prompt_tokens = ids.size();
   std::vector<int32_t> stop = options.stop;
   if (stop.empty() && config.eos_id >= 0) stop.push_back(config.eos_id);
-
-  Cache cache(model());
-  Chooser choose(options);
-  GrowingText growing(tokenizer(), ids);
-  const auto tell = [&](const std::string& more) {
-    out.text += more;
-    return more.empty() || !options.on_text || options.on_text(more);
-  };
-  size_t read = 0;
-  while (out.ids.size() < options.max_new_tokens) {
-    if (ids.size() > most) {
-      out.ended = Ended::kModelLength;
-      break;
+  s.truncated = 0;
+  std::vector<Generated> all;
+  for (size_t first = 0; first < prompts.size(); first += kTogether) {
+    std::vector<Continuing> texts;
+    for (std::string_view prompt : prompts.subspan(first, std::min(kTogether, prompts.size() - first))) {
+      tokenizer().encode_into(prompt, {}, s.encoding);
+      std::vector<int32_t> ids = s.encoding.ids;
+      if (ids.empty()) {  // from nothing: as after an end of text
+        const int32_t begin = config.bos_id >= 0 ? config.bos_id : config.eos_id;
+        if (begin < 0)
+          throw Error("the prompt is empty and the model has no token to begin with", "a word or two");
+        ids.push_back(begin);
+      }
+      size_t cut = 0;
+      if (ids.size() > most) {  // the end of the prompt, and room for what is to come
+        const size_t keep = most - std::min(options.max_new_tokens, most / 2);
+        cut = ids.size() - keep;
+        ids.erase(ids.begin(), ids.end() - ptrdiff_t(keep));
+        ++s.truncated;
+      }
+      texts.emplace_back(tokenizer(), options, std::move(ids)).out.prompt_cut = cut;
     }
-    const std::span<const int32_t> fresh = std::span(ids).subspan(read);
-    const int32_t offsets[2] = {0, int32_t(fresh.size())}, last[1] = {int32_t(fresh.size()) - 1};
-    const Output& output =
-        s.run.forward({.ids = fresh, .offsets = offsets}, {.head = Head::kCausalLm, .rows = last}, cache);
-    read = ids.size();
-    const int32_t id = choose(output.logits[0], ids);
-    ids.push_back(id);
-    out.ids.push_back(id);
-    if (std::find(stop.begin(), stop.end(), id) != stop.end()) {
-      out.ended = Ended::kEndOfText;
-      break;
+    Cache cache(model(), texts.size());
+    std::vector<int32_t> ids, offsets, last;
+    while (true) {
+      ids.clear(), last.clear(), offsets.assign(1, 0);
+      for (Continuing& t : texts) {
+        if (!t.done && t.out.ids.size() >= options.max_new_tokens) t.end(Ended::kNewTokens);
+        if (!t.done && t.ids.size() > most) t.end(Ended::kModelLength);
+        if (!t.done) {
+          ids.insert(ids.end(), t.ids.begin() + ptrdiff_t(t.read), t.ids.end());
+          t.read = t.ids.size();
+          last.push_back(int32_t(ids.size()) - 1);
+        }
+        offsets.push_back(int32_t(ids.size()));
+      }
+      if (ids.empty()) break;
+      const Output& output =
+          s.run.forward({.ids = ids, .offsets = offsets}, {.head = Head::kCausalLm, .rows = last}, cache);
+      check_finite(output.logits);
+      size_t row = 0;
+      for (Continuing& t : texts) {
+        if (t.done) continue;
+        const int32_t id = t.choose(output.logits[row++], t.ids);
+        t.ids.push_back(id);
+        t.out.ids.push_back(id);
+        if (std::find(stop.begin(), stop.end(), id) != stop.end())
+          t.end(Ended::kEndOfText);
+        else if (!t.tell(options, t.growing.add(id)))
+          t.end(Ended::kByCaller);
+      }
     }
-    if (!tell(growing.add(id))) {
-      out.ended = Ended::kByCaller;
-      return out;
+    for (Continuing& t : texts) {
+      if (t.out.ended != Ended::kByCaller) t.tell(options, t.growing.rest());
+      all.push_back(std::move(t.out));
     }
+    if (s.progress) s.progress(all.size(), prompts.size());
   }
-  tell(growing.rest());
-  return out;
+  return all;
+}
+
+Generated Pipeline::generate(std::string_view prompt, const GenerateOptions& options) {
+  return std::move(generate(std::span(&prompt, 1), options)[0]);
 }
 
 }  // namespace bertie

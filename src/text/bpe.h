@@ -29,6 +29,7 @@ class Bpe : public Model {
   // is there twice the later place counts.
   Bpe(Vocabulary vocabulary, const Merges& merges, BpeSettings settings, const std::string& where);
 
+  std::string_view kind() const override { return "BPE"; }
   void push_word(const char* word, size_t n, const Offset* places, Pieces& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   const BpeSettings& settings() const { return settings_; }

@@ -44,6 +44,7 @@ class Model {
   // read. The caller counts words.
   virtual void push_word(const char* word, size_t n, const Offset* places, Pieces& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
+  virtual std::string_view kind() const = 0;
 };
 
 class Shortcut {
@@ -74,6 +75,7 @@ class Pipeline : public Road {
 
   void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const override;
   const Vocabulary& vocabulary() const override { return parts_.model->vocabulary(); }
+  std::string_view kind() const override { return parts_.model->kind(); }
   // Without the shortcut; for tests.
   void tokenize_by_steps(std::string_view text, bool special_tokens_in_text, Pieces& out) const;
 

@@ -16,6 +16,7 @@ class Road {
   // Appends to `out`. Added tokens are found too; special ones only if special_tokens_in_text.
   virtual void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
+  virtual std::string_view kind() const = 0;  // the model's name: "WordPiece"
   virtual bool lowercase() const { return false; }
   // A piece that goes on with a word says so ("##").
   virtual bool marks_continuations() const { return false; }

@@ -62,7 +62,8 @@ struct Room {
 Room make_room(size_t a, size_t b, bool pair, size_t room, Truncate truncate) {
   if (room == kNoLimit || a + b <= room) return {a, b};
   if (truncate == Truncate::kOnlySecond && !pair)
-    throw Error("Truncate::kOnlySecond needs a second text", "Pass two texts, or Truncate::kLongestFirst.");
+    throw Error("Truncate::kOnlySecond needs a second text",
+                "Pass two texts, or truncate the longest first.");
   if (!pair) return {room, 0};
   if (truncate == Truncate::kLongestFirst) {
     size_t shorter = std::min(a, b), longer = shorter > room ? shorter : std::max(shorter, room - shorter);
@@ -75,7 +76,8 @@ Room make_room(size_t a, size_t b, bool pair, size_t room, Truncate truncate) {
     throw Error(std::string("the ") + (first ? "second" : "first") + " text alone leaves no room: it has " +
                     (other > room ? "more than " : "") + std::to_string(room) +
                     " ids, and only the other may be cut",
-                "Use a larger max_length, or Truncate::kLongestFirst.");
+                "A larger max_length (--max-length), a shorter first text (--max-question), or truncate the "
+                "longest first.");
   return first ? Room{room - other, other} : Room{other, room - other};
 }
 
@@ -132,14 +134,19 @@ std::unique_ptr<const Tokenizer::State> Tokenizer::build(text::Definition&& d) {
                                                 std::move(spaces), unk, cls, sep, pad, mask, bos, eos});
 }
 
+fs::path Tokenizer::file_in(const fs::path& directory) {
+  for (const char* name :
+       {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
+    if (is_there(directory / name)) return directory / name;
+  return {};
+}
+
 Tokenizer Tokenizer::load(const fs::path& path) {
   fs::path file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    for (const char* name :
-         {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
-      if (is_there(file = path / name)) break;
-    if (!is_there(file))
+    file = file_in(path);
+    if (file.empty())
       throw Error(
           path.string() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
           "A model's directory has one of them beside config.json.");
@@ -289,7 +296,7 @@ std::vector<Encoding> Tokenizer::windows(std::string_view a, const std::string_v
     if (length <= options.stride)
       throw Error("windows of " + std::to_string(length) + " ids cannot share " +
                       std::to_string(options.stride) + " of them with the next",
-                  "Use a smaller stride or a larger max_length.");
+                  "A smaller stride (--stride) or a larger max_length (--max-length).");
     while (parts.back().end < text.size()) {
       size_t begin = parts.back().begin + length - options.stride;
       parts.push_back({begin, std::min(begin + length, text.size())});
@@ -374,6 +381,7 @@ int32_t Tokenizer::mask_id() const { return state_->mask; }
 int32_t Tokenizer::bos_id() const { return state_->bos; }
 int32_t Tokenizer::eos_id() const { return state_->eos; }
 size_t Tokenizer::model_max_length() const { return state_->definition.model_max_length; }
+std::string_view Tokenizer::kind() const { return state_->definition.road->kind(); }
 bool Tokenizer::lowercase() const { return state_->definition.road->lowercase(); }
 
 }  // namespace bertie

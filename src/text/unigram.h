@@ -29,6 +29,7 @@ class Unigram : public Model {
 
   void push_word(const char* word, size_t n, const Offset* places, Pieces& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  std::string_view kind() const override { return "Unigram"; }
 
  private:
   void push_unknown(std::string_view text, Offset place, Pieces& out) const;

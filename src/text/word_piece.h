@@ -33,6 +33,7 @@ class WordPiece : public Road {
   void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const override;
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  std::string_view kind() const override { return "WordPiece"; }
   bool lowercase() const override { return settings_.normalizer.lowercase; }
   bool marks_continuations() const override { return true; }
   const WordPieceSettings& settings() const { return settings_; }

@@ -1,4 +1,6 @@
 // What the program says about itself, and what it makes of wrong command lines.
+#include <fmt/format.h>
+
 #include "program.h"
 
 using namespace bertie::test;
@@ -69,7 +71,8 @@ TEST(Help, TheManPageHasEveryCommandAndNoFaults) {
   EXPECT_EQ(page.code, 0);
   for (std::string command : kCommands) {
     if (const size_t dash = command.find('-'); dash != command.npos) command.insert(dash, "\\");
-    EXPECT_NE(page.out.find(".SS \"bertie " + command + "\""), std::string::npos) << command;
+    const std::string heading = fmt::format(".SS \"bertie {}\"", command);
+    EXPECT_NE(page.out.find(heading), std::string::npos) << command;
   }
   if (run_shell("command -v groff").code != 0) GTEST_SKIP() << "groff is not here";
   const Result lint = run_shell("$BERTIE help --man | groff -man -Tutf8 -ww -z");

@@ -237,8 +237,9 @@ TEST(FillMask, SaysWhatTheMaskIsCalled) {
   EXPECT_EQ(hint([&] { pipeline.fill_mask("no mask here"); }),
             "the text has no mask | write [MASK] where a word is missing");
   const std::string_view two[] = {"a [MASK]", "none"};
-  EXPECT_EQ(hint([&] { pipeline.fill_mask(two); }),
-            "text 2 has no mask | write [MASK] where a word is missing");
+  const auto filled = pipeline.fill_mask(two);
+  EXPECT_EQ(filled[0].size(), 1u);
+  EXPECT_TRUE(filled[1].empty());
   std::string far;
   for (int i = 0; i < 100; ++i) far += "harbour ";
   expect_error("in the part that the model can read", [&] { pipeline.fill_mask(far + "[MASK]"); });
