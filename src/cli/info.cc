@@ -226,9 +226,8 @@ int info_command(const Settings& settings) {
   if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer",
-      tokenizer ? fmt::format("{}, {} tokens, {}", tokenizer->kind(), with_commas(tokenizer->vocab_size()),
-                              tokenizer->lowercase() ? "uncased" : "cased")
-                : "none");
+      tokenizer ? fmt::format("{}, {}", tokenizer->kind(), tokenizer->lowercase() ? "uncased" : "cased")
+                : "none: no tokenizer.json, vocab.txt, vocab.json or SentencePiece model is there");
   row("max length", fmt::format("{} tokens{}", longest,
                                 longest < config.max_tokens()
                                     ? fmt::format(" (there are positions for {})", config.max_tokens())

@@ -67,16 +67,19 @@ std::vector<std::vector<std::vector<Fill>>> Pipeline::fill_mask(std::span<const 
   top = std::min(top, ids.size());
   std::vector<int32_t> best(ids.size());
   std::vector<std::vector<std::vector<Fill>>> out(texts.size());
+  std::vector<bool> masked(texts.size());
   s.work({.head = Head::kMaskedLm,
           .inputs = texts.size(),
           .add =
               [&](size_t i) {
                 s.add_cut(texts[i]);
                 for (size_t t = 0; t < s.encoding.size(); ++t)
-                  if (s.encoding.ids[t] == mask) s.sequences.want(t);
+                  if (s.encoding.ids[t] == mask) s.sequences.want(t), masked[i] = true;
+                if (!masked[i] && s.encoding.size() > 0) s.sequences.want(0);  // none is not all
               },
           .use =
               [&](size_t i, size_t sequence, Matrix<const float> logits) {
+                if (!masked[i]) return;
                 const std::span<const int32_t> text = s.sequences.ids_of(sequence);
                 out[i].resize(logits.rows());
                 for (size_t m = 0; m < logits.rows(); ++m) {

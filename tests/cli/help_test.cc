@@ -70,7 +70,8 @@ TEST(Help, TheManPageHasEveryCommandAndNoFaults) {
   const Result page = run({"help", "--man"});
   EXPECT_EQ(page.code, 0);
   for (std::string command : kCommands) {
-    if (const size_t dash = command.find('-'); dash != command.npos) command.insert(dash, "\\");
+    if (const size_t dash = command.find('-'); dash != command.npos)
+      command = fmt::format("{}\\{}", command.substr(0, dash), command.substr(dash));
     const std::string heading = fmt::format(".SS \"bertie {}\"", command);
     EXPECT_NE(page.out.find(heading), std::string::npos) << command;
   }

@@ -46,6 +46,19 @@ TEST(FillMask, TheTableShowsEveryMaskBestFirst) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST(FillMask, GoesOnAfterATextWithoutAMask) {
+  std::string lines;
+  for (int i = 0; i < 600; ++i) lines += i == 513 ? "nothing here\n" : "a [MASK].\n";
+  const Result r =
+      run({"fill-mask", "-m", golden("fill-mask-bert"), "--json", "--top", "1"}, {.input = lines});
+  EXPECT_EQ(r.code, 1);
+  const auto all = objects(r);
+  ASSERT_EQ(all.size(), 600u);
+  EXPECT_TRUE(all[513]["masks"].empty());
+  EXPECT_EQ(all[599]["masks"].size(), 1u);
+  EXPECT_NE(r.err.find("1 of 600 texts have no mask; the first is number 514"), std::string::npos) << r.err;
+}
+
 TEST(FillMask, SaysWhereThereIsNoMaskAndWhatATargetBecame) {
   const Result none = run({"fill-mask", "-m", golden("fill-mask-bert"), "no mask"});
   EXPECT_EQ(none.code, 1);
@@ -225,6 +238,22 @@ TEST(Generate, ASeedDrawsTheSameAgain) {
   const Result wrong = run({"generate", "-m", model, "--top-p", "2", "a"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_EQ(wrong.out, "") << "nothing is printed before the options are known to be right";
+}
+
+TEST(Answer, ReadsTheContextAsItIs) {
+  const std::string model = golden("question-answering-bert");
+  const TemporaryFolder folder;
+  const std::string file = folder / "context";
+  write_all(file, "abc\r\nxyz\r\nAnna\r\n");
+  for (const json& a :
+       objects(run({"answer", "-m", model, "--json", "--top", "5", "-c", file, "who"}))[0]["answers"]) {
+    const std::string text = "abc\r\nxyz\r\nAnna\r\n";
+    EXPECT_EQ(text.substr(a["start"], a["end"].get<size_t>() - a["start"].get<size_t>()), a["answer"]);
+  }
+  EXPECT_EQ(run({"answer", "-m", model, "-c", "-"}, {.input = "a text"}).code, 2)
+      << "both from standard input";
+  const Result columns = run({"answer", "-m", model}, {.input = "a\tb\tc\n"});
+  EXPECT_NE(columns.err.find("more than two columns"), std::string::npos) << columns.err;
 }
 
 TEST(Similar, RanksAndComparesAll) {

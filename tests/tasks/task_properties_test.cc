@@ -285,5 +285,26 @@ TEST(Tasks, AWrongCheckpointSaysWhatItCanDoAndHow) {
   expect_error("cannot tag tokens", [&] { load("fill-mask-bert").tag("a"); });
 }
 
+TEST(Generate, ManyPromptsGoOnAsEachWouldAlone) {
+  Pipeline pipeline = Pipeline::load(test::source_dir() / "tests/golden/tasks/text-generation-gpt2", 2);
+  std::vector<std::string> prompts;
+  for (int i = 0; i < 19; ++i) prompts.push_back(i % 5 == 4 ? "" : "The harbour " + std::to_string(i * i));
+  const std::vector<std::string_view> views(prompts.begin(), prompts.end());
+  for (const GenerateOptions& options :
+       {GenerateOptions{.max_new_tokens = 12}, {.max_new_tokens = 80, .temperature = 1.5, .seed = 5}}) {
+    const std::vector<Generated> together = pipeline.generate(views, options);
+    ASSERT_EQ(together.size(), views.size());
+    for (size_t i = 0; i < views.size(); ++i) {
+      const Generated alone = pipeline.generate(views[i], options);
+      EXPECT_EQ(together[i].ids, alone.ids) << i;
+      EXPECT_EQ(together[i].text, alone.text) << i;
+      EXPECT_EQ(together[i].ended, alone.ended) << i;
+    }
+  }
+  EXPECT_TRUE(pipeline.generate(std::span<const std::string_view>()).empty());
+  expect_error("on_text is for one prompt",
+               [&] { pipeline.generate(views, {.on_text = [](std::string_view) { return true; }}); });
+}
+
 }  // namespace
 }  // namespace bertie
