@@ -6,11 +6,15 @@ printed and makes the exit code 1.
     cmake --build build --target tokenize_driver
     python tools/compare_tokenizers.py build/tokenize_driver points random added windows
     python tools/compare_tokenizers.py build/tokenize_driver random multilingual --vocab FILE...
-    python tools/compare_tokenizers.py build/tokenize_driver corpus --vocab DIR... --text FILE...
+    python tools/compare_tokenizers.py build/tokenize_driver corpus --vocab FILE... --text FILE...
     python tools/compare_tokenizers.py build/tokenize_driver steps --vocab DIR_OR_JSON... --text FILE...
+    python tools/compare_tokenizers.py build/tokenize_driver bpe
+
+--vocab takes vocab.txt files, tokenizer.json files, and folders with vocab.json and merges.txt.
 """
 import argparse
 import itertools
+import json
 import os
 import random
 import struct
@@ -23,7 +27,7 @@ import unicodedata
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import numpy as np
 import tokenizers
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 import tokenizer_reference as ref
 
@@ -115,10 +119,6 @@ def points(program, args):
             compare(program, f.name, options, t, [f"\u0301{c}\u0323\u0334A" for c in every], what + " marks")
 
 
-def vocab_settings(path):
-    return (1, None) if "uncased" in str(path) else (0, None)
-
-
 def damaged(r, n):
     """Bytes that are almost UTF-8."""
     out = []
@@ -135,12 +135,11 @@ def random_texts(program, args):
     r = random.Random(7)
     bad = damaged(r, 5000)
     for path in args.vocab:
-        lower, strip = vocab_settings(path)
-        t = ref.reference(path, bool(lower), strip)
-        compare(program, path, driver_options(lower, strip), t, texts, f"random, {path}", same_ids)
-        compare(program, path, driver_options(lower, strip), t, bad, f"bad bytes, {path}")
+        t, options = ref.open_reference(path)
+        compare(program, path, options, t, texts, f"random, {path}", same_ids)
+        compare(program, path, options, t, bad, f"bad bytes, {path}")
         t.encode_special_tokens = True
-        compare(program, path, driver_options(lower, strip) + ["--plain"], t, texts[:20000], f"special tokens as text, {path}")
+        compare(program, path, options + ["--plain"], t, texts[:20000], f"special tokens as text, {path}")
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as f:
         f.write("\n".join(ref.every_point_vocab()) + "\n")
         f.flush()
@@ -177,18 +176,16 @@ def multilingual_lines(vocab, count):
 def multilingual(program, args):
     lines = multilingual_lines(next(v for v in args.vocab if "multilingual" in v), 100_000)
     for path in args.vocab:
-        lower, strip = vocab_settings(path)
-        t = ref.reference(path, bool(lower), strip)
-        compare(program, path, driver_options(lower, strip), t, lines, f"multilingual, {path}", same_ids)
+        t, options = ref.open_reference(path)
+        compare(program, path, options, t, lines, f"multilingual, {path}", same_ids)
 
 
 def corpus(program, args):
     for path in args.vocab:
-        lower, strip = vocab_settings(path)
-        t = ref.reference(path, bool(lower), strip)
+        t, options = ref.open_reference(path)
         for file in args.text:
             with open(file, encoding="utf-8", newline="\n") as f:
-                compare(program, path, driver_options(lower, strip), t, f.read().split("\n"), f"{path}, {file}", same_ids)
+                compare(program, path, options, t, f.read().split("\n"), f"{path}, {file}", same_ids)
 
 
 ADDED = [
@@ -304,8 +301,105 @@ def steps(program, args):
             compare(program, path, [], tokenizer, list_of_texts, f"{path} {name}")
 
 
+def bpe_tokenizers(size=1500):
+    """(what, tokenizer) for small BPE models under every setting and pre-tokenizer; trained on generated text."""
+    texts = [ref.generated_text(i) for i in range(300)] + [open(__file__).read()] * 3
+    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    byte_level, alphabet = pre_tokenizers.ByteLevel, pre_tokenizers.ByteLevel.alphabet()
+
+    def train(model, pre, **options):
+        t = Tokenizer(model)
+        t.pre_tokenizer = pre
+        t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, special_tokens=names, show_progress=False, **options))
+        return t
+
+    def finish(t, prefix, trim, mask_strips):
+        t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=trim, add_prefix_space=prefix)
+        t.decoder = decoders.ByteLevel()
+        t.add_special_tokens([AddedToken("<mask>", lstrip=mask_strips, rstrip=prefix, normalized=False)])
+        return t
+
+    for prefix in (False, True):
+        for regex in (True, False):
+            for trim in (True, False):
+                t = train(models.BPE(), byte_level(add_prefix_space=prefix, use_regex=regex), initial_alphabet=alphabet)
+                yield f"byte level prefix={prefix} regex={regex} trim={trim}", finish(t, prefix, trim, trim)
+    t = train(models.BPE(ignore_merges=True), byte_level(add_prefix_space=True), initial_alphabet=alphabet)
+    t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)])])
+    yield "ignore_merges, Sequence of processors", t
+    yield "byte level, bytes missing", finish(train(models.BPE(), byte_level()), True, True, True)
+    gpt2 = Regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+    for name, pre in {
+        "split by GPT-2's pattern": pre_tokenizers.Sequence([pre_tokenizers.Split(gpt2, "isolated"), byte_level(add_prefix_space=False, use_regex=False)]),
+        "digits, byte level": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level(add_prefix_space=False)]),
+        "digits together": pre_tokenizers.Sequence([pre_tokenizers.Digits(), byte_level(add_prefix_space=True)]),
+        **{f"split {b}": pre_tokenizers.Sequence([pre_tokenizers.Split("a", b), pre_tokenizers.Split(" ", b, invert=True), byte_level(add_prefix_space=False)])
+           for b in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous")},
+        **{f"punctuation {b}": pre_tokenizers.Sequence([pre_tokenizers.Punctuation(b), byte_level(add_prefix_space=False)])
+           for b in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous")},
+    }.items():
+        yield name, finish(train(models.BPE(), pre, initial_alphabet=alphabet), False, False, False)
+    for name, model, options in [
+        ("no unk", models.BPE(), {}), ("unk", models.BPE(unk_token="<unk>"), {}), ("fused unk", models.BPE(unk_token="<unk>", fuse_unk=True), {}),
+        ("suffix", models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), {"end_of_word_suffix": "</w>"}),
+        ("prefix", models.BPE(unk_token="<unk>", continuing_subword_prefix="##"), {"continuing_subword_prefix": "##"}),
+    ]:
+        for pre in (pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.BertPreTokenizer()):
+            t = train(model, pre, limit_alphabet=200, **options)
+            t.decoder = decoders.BPEDecoder()
+            yield f"{name}, {type(pre).__name__}", t
+    t = train(models.BPE(unk_token="<unk>", byte_fallback=True), pre_tokenizers.WhitespaceSplit(), limit_alphabet=200)
+    for some in (256, 200):
+        file = json.loads(t.to_str())
+        for b in range(some):
+            file["model"]["vocab"].setdefault(f"<0x{b:02X}>", len(file["model"]["vocab"]))
+        yield f"byte fallback, {some} bytes", Tokenizer.from_str(json.dumps(file))
+
+
+def bpe(program, args):
+    r = random.Random(2)
+    texts = [ref.generated_text(i) for i in range(args.count // 50)] + damaged(r, 500)
+    texts += ["".join(r.choice(BPE_PARTS) for _ in range(r.randrange(1, 14))) for _ in range(args.count // 50)]
+    texts += ["", " ", "a" * 1000, "ab " * 300, "\u4e2d\u6587" * 200, "don't we'll I'm 'S 've"]
+    every = [f"{chr(c)}a {chr(c)}1{chr(c)}.{chr(c)}" for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+    for what, t in bpe_tokenizers():
+        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as f:
+            f.write(t.to_str())
+            f.flush()
+            t = Tokenizer.from_str(t.to_str())
+            compare(program, f.name, [], t, texts, what)
+            compare_pairs(program, f.name, t, texts, what)
+            if args.points:
+                compare(program, f.name, [], t, every, what + ", every code point", same_ids)
+
+
+def compare_pairs(program, path, t, texts, what):
+    """Pairs, and windows over them."""
+    global differences
+    before, pairs = differences, list(zip(texts[::9], texts[4::9]))
+    flat = [x for p in pairs for x in p]
+    decoded = [tuple(x if isinstance(x, str) else x.decode("utf-8", "replace") for x in p) for p in pairs]
+    for extra, limit in ([], None), (["--no-special"], None), (["--windows", "--max", 24, "--stride", 3], 24):
+        t.no_truncation() if limit is None else t.enable_truncation(limit, stride=3)
+        driver = Driver(program, path, "--pair", *extra, texts=flat)
+        for pair in decoded:
+            theirs = t.encode(*pair, add_special_tokens="--no-special" not in extra)
+            ours, want = driver.next(), [theirs] + theirs.overflowing
+            if len(ours) != len(want):
+                differences += 1
+                print(f"DIFFERENT {what}: {len(ours)} windows, not {len(want)}, of {pair!r}")
+            for o, w in zip(ours, want):
+                same(o, w, pair, f"{what} {extra}", sequences=w is theirs)
+    t.no_truncation()
+    print(f"{what}: {len(pairs)} pairs, {differences - before} different", flush=True)
+
+
+BPE_PARTS = ["<mask>", " <mask>", "<mask> ", "<s>", "</s>", "<unk>", "<pad>", "hello", " world", "'s", "'ll", "'LL", "don't", " ", "  ", "\t", "\n\n", "\u3000",
+             "\u00a0", "\x85", "12", " 345", "\u00bd", "a", "A", "\u00e9", "\u4e2d\u6587", "\U0001F600", ".", "...", " !", "_", "-", "\u0301", "def ", "return", "\u200d"]
+
 COMPARISONS = {"points": points, "random": random_texts, "multilingual": multilingual, "corpus": corpus, "added": added,
-               "windows": windows, "steps": steps}
+               "windows": windows, "steps": steps, "bpe": bpe}
 
 
 def main():
@@ -314,6 +408,7 @@ def main():
     parser.add_argument("what", nargs="+", choices=list(COMPARISONS))
     parser.add_argument("--vocab", nargs="*", default=[])
     parser.add_argument("--text", nargs="*", default=[])
+    parser.add_argument("--points", action="store_true", help="every code point under every BPE tokenizer too; long")
     parser.add_argument("--count", type=int, default=100_000, help="random texts")
     args = parser.parse_args()
     print("tokenizers", tokenizers.__version__)

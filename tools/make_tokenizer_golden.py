@@ -7,6 +7,9 @@
   vocab.txt     a vocabulary of our own, trained on generated text and the LICENSE
   digests.txt   name and digest of many encodings (tests/text/golden_test.cc makes the same texts)
   cases.json    tokenizer.json files with added tokens; pairs, truncation, windows, decoding, in full
+  bpe.json      small BPE tokenizers of every kind, and the same for them
+
+--only bpe makes what concerns BPE and leaves the rest as it is.
 """
 import argparse
 import json
@@ -24,6 +27,10 @@ BLOCK, BLOCKS = 1000, 20
 REAL = ["bert-base-uncased", "bert-base-cased", "bert-base-chinese", "bert-base-multilingual-cased"]
 CORPORA, CORPUS_BYTES = ["wiki", "news", "novels"], 1_000_000
 SETTINGS = [(1, -1), (0, -1), (1, 0), (0, 1)]  # lowercase, strip_accents (-1: as lowercase)
+BYTE_LEVEL = ["roberta-base", "gpt2"]
+BPE_FILES = ["byte level prefix=False regex=True trim=True", "byte level prefix=True regex=True trim=True", "byte level prefix=True regex=False trim=False",
+             "ignore_merges, Sequence of processors", "byte level, bytes missing", "digits, byte level", "split merged_with_next", "punctuation contiguous",
+             "no unk, Whitespace", "fused unk, BertPreTokenizer", "suffix, WhitespaceSplit", "prefix, Whitespace", "byte fallback, 200 bytes"]
 STRATEGIES = ["longest_first", "only_first", "only_second"]
 
 
@@ -59,8 +66,8 @@ def point_digests(out):
                 out[f"points/lower={lower}/strip={strip}/marks/{plane}"] = digest_of(t, [f"\u0301{c}\u0323\u0334A" for c in points])
 
 
-def text_digests(out, name, t):
-    for block in range(BLOCKS):
+def text_digests(out, name, t, blocks=BLOCKS):
+    for block in range(blocks):
         out[f"generated/{name}/{block}"] = digest_of(t, [ref.generated_text(block * BLOCK + i) for i in range(BLOCK)])
 
 
@@ -120,29 +127,67 @@ def cases():
     return {"files": files, "cases": out, "decoded": decoded}
 
 
+def bpe_cases(digests):
+    r = random.Random(4)
+    files, out, decoded = {}, [], []
+    for name, t in compare.bpe_tokenizers(size=500):
+        if name not in BPE_FILES:
+            continue
+        files[name] = json.loads(t.to_str())
+        t = Tokenizer.from_str(t.to_str())
+        text_digests(digests, "bpe/" + name.replace(" ", "_"), t, blocks=1)
+        text = lambda: "".join(r.choice(compare.BPE_PARTS) for _ in range(r.randrange(0, 12)))
+        for _ in range(12):
+            a, b, limit = text(), r.choice([None, text()]), r.choice([None, 12, 20])
+            # Without special tokens the reference gives the windows of RoBERTa's second text type 1, but for the first.
+            add = limit is not None or r.random() < 0.7
+            t.no_truncation() if limit is None else t.enable_truncation(limit, stride=1)
+            e = t.encode(a, b, add_special_tokens=add)
+            case = {"file": name, "a": a, "b": b, "add": add, "windows": [encoding(w) for w in [e] + e.overflowing][:4]}
+            out.append(case if limit is None else {**case, "max": limit, "stride": 1, "count": 1 + len(e.overflowing)})
+            t.no_truncation()
+            ids = [r.randrange(t.get_vocab_size() + 2) for _ in range(r.randrange(0, 12))] + t.encode(a).ids
+            decoded.append({"file": name, "ids": ids, "skip": t.decode(ids, skip_special_tokens=True), "keep": t.decode(ids, skip_special_tokens=False)})
+    assert sorted(files) == sorted(BPE_FILES)
+    return {"files": files, "cases": out, "decoded": decoded}
+
+
+def real_digests(digests, name, t, data):
+    text_digests(digests, name, t)
+    for corpus in CORPORA:
+        digests[f"corpus/{name}/{corpus}"] = digest_of(t, corpus_lines(data / "corpus" / f"{corpus}.txt.xz"))
+
+
+def write_json(path, value):
+    with open(path, "w") as f:
+        json.dump(value, f, ensure_ascii=True, separators=(",", ":"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("../shared/data"))
     parser.add_argument("--train", action="store_true", help="make vocab.txt anew")
+    parser.add_argument("--only", choices=["bpe"])
     args = parser.parse_args()
-    vocab = args.folder / "vocab.txt"
-    if args.train or not vocab.exists():
-        train_vocab(vocab)
     digests = {}
-    point_digests(digests)
-    for lower, strip in SETTINGS:
-        text_digests(digests, f"own/lower={lower}/strip={strip}", tokenizer(vocab, lower, strip))
-    for name in REAL:
-        path = args.data / "vocab" / name / "vocab.txt"
-        t = tokenizer(path, int(name == "bert-base-uncased"), -1)
-        text_digests(digests, name, t)
-        for corpus in CORPORA:
-            digests[f"corpus/{name}/{corpus}"] = digest_of(t, corpus_lines(args.data / "corpus" / f"{corpus}.txt.xz"))
+    if args.only:
+        digests = {name: int(value, 16) for name, value in map(str.split, open(args.folder / "digests.txt"))}
+    else:
+        vocab = args.folder / "vocab.txt"
+        if args.train or not vocab.exists():
+            train_vocab(vocab)
+        point_digests(digests)
+        for lower, strip in SETTINGS:
+            text_digests(digests, f"own/lower={lower}/strip={strip}", tokenizer(vocab, lower, strip))
+        for name in REAL:
+            real_digests(digests, name, tokenizer(args.data / "vocab" / name / "vocab.txt", int(name == "bert-base-uncased"), -1), args.data)
+        write_json(args.folder / "cases.json", cases())
+    write_json(args.folder / "bpe.json", bpe_cases(digests))
+    for name in BYTE_LEVEL:
+        real_digests(digests, name, ref.byte_level(args.data / "vocab" / name), args.data)
     with open(args.folder / "digests.txt", "w") as f:
         f.writelines(f"{name} {value:016x}\n" for name, value in digests.items())
-    with open(args.folder / "cases.json", "w") as f:
-        json.dump(cases(), f, ensure_ascii=True, separators=(",", ":"))
 
 
 if __name__ == "__main__":

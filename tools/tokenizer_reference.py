@@ -1,5 +1,6 @@
 """What the tokenizer scripts share: the reference, texts that Python and C++ make alike, and digests."""
 import json
+import pathlib
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -23,6 +24,33 @@ def reference(vocab, lower=True, strip=None, cjk=True, clean=True):
     t.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIALS if t.token_to_id(s) is not None])
     return t
+
+
+def byte_level(folder, prefix_space=False):
+    """Hugging Face's tokenizer of vocab.json and merges.txt, as transformers 5 sets it up for RoBERTa or GPT-2."""
+    folder = pathlib.Path(folder)
+    t = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+    t.decoder = decoders.ByteLevel()
+    names = ["<|endoftext|>"]
+    if t.token_to_id("<mask>") is not None:
+        names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+        t.post_processor = processors.RobertaProcessing(("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")),
+                                                        trim_offsets=True, add_prefix_space=prefix_space)
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in names])
+    return t
+
+
+def open_reference(path):
+    """The reference for a folder with vocab.json, a tokenizer.json or a vocab.txt; and what tests/text/tokenize_driver
+    must be told besides the path."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        return byte_level(path), []
+    if path.suffix == ".json":
+        return Tokenizer.from_file(str(path)), []
+    lower = "uncased" in str(path)
+    return reference(path, lower), ["--lower", int(lower)]
 
 
 class Random:

@@ -6,7 +6,7 @@ each, ids and offsets, one call for each line.
     cmake --build build --target tokenize_driver
     python bench/peers/tokenizers_peer.py build/tokenize_driver --vocab DIR/vocab.txt... --text FILE [--mb 4]
 
-A --vocab that ends in .json is a whole tokenizer.json.
+--vocab takes vocab.txt and tokenizer.json files, and folders with vocab.json and merges.txt.
 
 The two take turns; each one's best turn counts. Three ways to call the reference are timed: encode line by
 line, encode_batch (with offsets made, as asked), and encode_batch_fast (which makes none); the ratio is to the
@@ -28,9 +28,9 @@ import tokenizers
 import tokenizer_reference as ref
 
 
-def bertie(program, vocab, lower, text):
-    settings = [] if vocab.endswith(".json") else ["--lower", str(lower)]
-    run = subprocess.run([program, vocab, *settings, "--time", "--repeat", "1"], input=text, capture_output=True, check=True)
+def bertie(program, vocab, options, text):
+    command = [program, vocab, *map(str, options), "--time", "--repeat", "1"]
+    run = subprocess.run(command, input=text, capture_output=True, check=True)
     return json.loads(run.stdout)
 
 
@@ -54,18 +54,17 @@ def main():
             text = f.read(int(args.mb * 1e6)).decode("utf-8", "ignore")
         lines, data = text.split("\n"), text.encode()
         for vocab in args.vocab:
-            lower = int("uncased" in vocab)
-            peer = tokenizers.Tokenizer.from_file(vocab) if vocab.endswith(".json") else ref.reference(vocab, bool(lower))
+            peer, options = ref.open_reference(vocab)
             best = {"bertie": 1e30, "encode": 1e30, "batch": 1e30, "fast": 1e30}
             for _ in range(args.turns):
-                best["bertie"] = min(best["bertie"], bertie(args.program, vocab, lower, data)["seconds"])
+                best["bertie"] = min(best["bertie"], bertie(args.program, vocab, options, data)["seconds"])
                 best["encode"] = min(best["encode"], clock(lambda: [peer.encode(line) for line in lines]))
                 best["batch"] = min(best["batch"], clock(lambda: peer.encode_batch(lines)))
                 best["fast"] = min(best["fast"], clock(lambda: peer.encode_batch_fast(lines)))
             speed = {k: len(data) / v / 1e6 for k, v in best.items()}
             theirs = max(speed["encode"], speed["batch"])
-            name, file = pathlib.Path(vocab).resolve().parent.name, pathlib.Path(path).name
-            name = pathlib.Path(vocab).name if vocab.endswith(".json") else name
+            place = pathlib.Path(vocab)
+            name, file = place.name if place.is_dir() else place.parent.name, pathlib.Path(path).name
             print(f"{name} on {file}: bertie {speed['bertie']:.1f} MB/s, encode {speed['encode']:.2f}, encode_batch {speed['batch']:.2f} "
                   f"(without offsets {speed['fast']:.2f}); {speed['bertie'] / theirs:.1f} times", flush=True)
 

@@ -164,7 +164,7 @@ class BERTIE_API Tokenizer {
   static std::unique_ptr<const State> build(text::Definition&& definition);
   size_t room(bool pair, const EncodeOptions& options) const;
   void append_pieces(std::string_view text, const EncodeOptions& options, size_t limit, Encoding& out) const;
-  void trim(size_t begin, size_t count, Encoding& out) const;
+  void trim(std::string_view text, size_t begin, size_t count, Encoding& out) const;
   void encode_template(std::string_view a, const std::string_view* b, const EncodeOptions& options,
                        Encoding& out) const;
   std::vector<Encoding> windows(std::string_view a, const std::string_view* b,

@@ -50,19 +50,22 @@ Bpe::Bpe(Vocabulary vocabulary, const Merges& merges, BpeSettings settings, cons
     }
 }
 
-int32_t Bpe::find_token(const char* p, size_t n, bool first, bool last) const {
+int32_t Bpe::find_token(const char* p, size_t n, bool first, bool last, std::string& spare) const {
   bool prefixed = !first && !settings_.prefix.empty(), suffixed = last && !settings_.suffix.empty();
   if (!prefixed && !suffixed) return vocabulary_.find(p, n, false);
-  std::string token;
-  if (prefixed) token += settings_.prefix;
-  token.append(p, n);
-  if (suffixed) token += settings_.suffix;
-  return vocabulary_.id(token);
+  spare.clear();
+  if (prefixed) spare += settings_.prefix;
+  spare.append(p, n);
+  if (suffixed) spare += settings_.suffix;
+  size_t size = spare.size();
+  spare.append(kPadding, '\0');
+  return vocabulary_.find(spare.data(), size, false);
 }
 
 // The word's characters as tokens. A character that is none counts for nothing if there is no unk_token, and
 // places then go by what was counted: so the reference does it.
-void Bpe::begin_word(const char* word, size_t n, std::vector<Symbol>& symbols) const {
+void Bpe::begin_word(const char* word, size_t n, Workspace& w) const {
+  std::vector<Symbol>& symbols = w.symbols;
   symbols.clear();
   Symbol unknown{unk_id_, 0};
   auto flush = [&] {
@@ -71,7 +74,7 @@ void Bpe::begin_word(const char* word, size_t n, std::vector<Symbol>& symbols) c
   };
   for (size_t i = 0, length; i < n; i += length) {
     length = decode_utf8(word + i, word + n).length;
-    if (int32_t id = find_token(word + i, length, i == 0, i + length == n); id >= 0) {
+    if (int32_t id = find_token(word + i, length, i == 0, i + length == n, w.tail); id >= 0) {
       flush();
       symbols.push_back({id, uint32_t(length)});
       continue;
@@ -97,7 +100,7 @@ void Bpe::push_word(const char* word, size_t n, const Offset* places, Pieces& ou
     if (int32_t id = vocabulary_.find(word, n, false); id >= 0)
       return out.push(id, places[0].begin, places[n - 1].end);
   std::vector<Symbol>& symbols = out.workspace.symbols;
-  begin_word(word, n, symbols);
+  begin_word(word, n, out.workspace);
   size_t count = merge(symbols.data(), symbols.size(), out.workspace.numbers), at = 0;
   for (size_t i = 0; i < count; at += symbols[i++].length)
     out.push(symbols[i].id, places[at].begin, places[at + symbols[i].length - 1].end);

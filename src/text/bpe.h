@@ -59,8 +59,8 @@ class Bpe : public Model {
       if (pairs_[i].key == k || pairs_[i].rank == kNone) return pairs_[i];
   }
   uint32_t rank(const Symbol* symbols, size_t i) const { return find(symbols[i].id, symbols[i + 1].id).rank; }
-  int32_t find_token(const char* p, size_t n, bool first, bool last) const;
-  void begin_word(const char* word, size_t n, std::vector<Symbol>& symbols) const;
+  int32_t find_token(const char* p, size_t n, bool first, bool last, std::string& spare) const;
+  void begin_word(const char* word, size_t n, Workspace& w) const;  // into w.symbols
   size_t merge_short(Symbol* symbols, size_t count) const;
   size_t merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[2]) const;
 

@@ -81,17 +81,27 @@ Room make_room(size_t a, size_t b, bool pair, size_t room, Truncate truncate) {
   return first ? Room{room - other, other} : Room{other, room - other};
 }
 
-// How many spaces, "Ġ" among them, a token begins with; times 256, ends with. Each at most 255.
-uint16_t outer_spaces(std::string_view token) {
-  uint32_t leading = 0, trailing = 0, all = 0;
+// How many spaces, "Ġ" among them, a token's text begins and ends with.
+struct OuterSpaces {
+  uint32_t leading = 0, trailing = 0;
+};
+OuterSpaces outer_spaces(std::string_view token) {
+  OuterSpaces spaces;
+  uint32_t all = 0;
   for (const char *p = token.data(), *end = p + token.size(); p < end; ++all) {
     auto [point, length] = text::decode_utf8(p, end);
     bool space = point == 0x120 || (text::flags(point) & text::kRawSpace);
-    leading += space && leading == all;
-    trailing = space ? trailing + 1 : 0;
+    spaces.leading += space && spaces.leading == all;
+    spaces.trailing = space ? spaces.trailing + 1 : 0;
     p += length;
   }
-  return uint16_t(std::min(leading, 255u) | std::min(trailing, 255u) << 8);
+  return spaces;
+}
+
+// The same in 16 bits, for the table by id; kLook: not for this token, look at the text it stands for.
+constexpr uint16_t kLook = UINT16_MAX;
+uint16_t packed(OuterSpaces s) {
+  return std::max(s.leading, s.trailing) < 255 ? uint16_t(s.leading | s.trailing << 8) : kLook;
 }
 
 }  // namespace
@@ -125,7 +135,9 @@ std::unique_ptr<const Tokenizer::State> Tokenizer::build(text::Definition&& d) {
   for (const text::AddedToken& t : d.added)
     if (t.special) special[size_t(t.id)] = true;
   std::vector<uint16_t> spaces(d.post_processor.trims.empty() ? 0 : v.size());
-  for (size_t id = 0; id < spaces.size(); ++id) spaces[id] = outer_spaces(v.token(id));
+  for (size_t id = 0; id < spaces.size(); ++id) spaces[id] = packed(outer_spaces(v.token(id)));
+  for (const text::AddedToken& t : d.added)
+    if (!spaces.empty() && (t.lstrip || t.rstrip)) spaces[size_t(t.id)] = kLook;
   size_t single = count_specials(d.post_processor.single), pair = count_specials(d.post_processor.pair);
   const text::SpecialNames& n = d.names;
   int32_t unk = v.id(n.unk), cls = v.id(n.cls), sep = v.id(n.sep), pad = v.id(n.pad), mask = v.id(n.mask),
@@ -237,7 +249,7 @@ void Tokenizer::encode_template(std::string_view a, const std::string_view* b, c
     out.words.erase(out.words.begin() + from, out.words.begin() + to);
     if (begin[1 - later] > begin[later]) begin[1 - later] -= size_t(to - from);
   }
-  for (int i = 0; i < (b ? 2 : 1); ++i) trim(begin[i], kept[i], out);
+  for (int i = 0; i < (b ? 2 : 1); ++i) trim(i ? *b : a, begin[i], kept[i], out);
 
   for (const TemplateItem& item : items) {
     if (item.sequence < 0 && !options.add_special_tokens) continue;
@@ -248,19 +260,22 @@ void Tokenizer::encode_template(std::string_view a, const std::string_view* b, c
 }
 
 // Takes outer spaces out of the offsets of one text's tokens, as the post-processor says.
-void Tokenizer::trim(size_t begin, size_t count, Encoding& out) const {
-  for (bool prefix_was_added : state_->definition.post_processor.trims)
-    for (size_t i = begin; i < begin + count; ++i) {
-      uint16_t spaces = state_->spaces[size_t(out.ids[i])];
-      if (spaces == 0) continue;
-      uint32_t leading = spaces & 255, trailing = spaces >> 8;
-      Offset& o = out.offsets[i];
-      if (leading > 0) {
-        if (prefix_was_added && (i == begin || o.begin == 0)) --leading;
-        o.begin = std::min(o.begin + leading, o.end);
-      }
-      if (trailing > 0 && o.end >= trailing) o.end = std::max(o.end - trailing, o.begin);
+void Tokenizer::trim(std::string_view text, size_t begin, size_t count, Encoding& out) const {
+  const std::vector<bool>& trims = state_->definition.post_processor.trims;
+  if (trims.empty()) return;
+  for (size_t i = begin; i < begin + count; ++i) {
+    uint16_t known = state_->spaces[size_t(out.ids[i])];
+    if (known == 0) continue;
+    Offset& o = out.offsets[i];
+    OuterSpaces spaces{known & 255u, uint32_t(known >> 8)};
+    if (known == kLook) spaces = outer_spaces(text_at(text, o));
+    for (bool prefix_was_added : trims) {
+      // The one space before the first token was put there, and takes no place; more were in the text.
+      bool was_added = prefix_was_added && (i == begin || o.begin == 0) && spaces.leading == 1;
+      if (!was_added) o.begin = std::min(o.begin + spaces.leading, o.end);
+      if (spaces.trailing > 0 && o.end >= spaces.trailing) o.end = std::max(o.end - spaces.trailing, o.begin);
     }
+  }
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -324,7 +339,7 @@ std::vector<Encoding> Tokenizer::windows(std::string_view a, const std::string_v
         e.words.insert(e.words.end(), from.words.begin() + ptrdiff_t(begin),
                        from.words.begin() + ptrdiff_t(end));
       }
-      if (item.sequence >= 0) trim(e.types.size(), e.ids.size() - e.types.size(), e);
+      if (item.sequence >= 0) trim(item.sequence ? *b : a, e.types.size(), e.ids.size() - e.types.size(), e);
       e.types.resize(e.ids.size(), item.type);
       e.sequences.resize(e.ids.size(), int8_t(item.sequence));
     }

@@ -78,8 +78,7 @@ struct Tokenizer::State {
   text::Definition definition;
   size_t single_specials, pair_specials;  // ids that the templates add
   std::vector<bool> special;              // by id
-  std::vector<uint16_t>
-      spaces;  // by id, if offsets are trimmed: spaces the token begins with | 256 * ends with
+  std::vector<uint16_t> spaces;           // by id, if offsets are trimmed: see packed() in tokenizer.cc
   int32_t unk, cls, sep, pad, mask, bos, eos;
 
   const text::Vocabulary& vocabulary() const { return definition.road->vocabulary(); }

@@ -80,9 +80,23 @@ json good() {
       "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4}}})");
 }
 
+json good_bpe() {
+  return json::parse(R"({
+    "added_tokens": [{"id": 0, "content": "<s>", "special": true, "normalized": true},
+                     {"id": 7, "content": "<mask>", "special": true, "normalized": false, "lstrip": true}],
+    "normalizer": null,
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
+      {"type": "Split", "pattern": {"String": "-"}, "behavior": "MergedWithNext", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}]},
+    "post_processor": {"type": "RobertaProcessing", "sep": ["<s>", 0], "cls": ["<s>", 0], "trim_offsets": true, "add_prefix_space": true},
+    "decoder": {"type": "Sequence", "decoders": [{"type": "ByteLevel"}, {"type": "Replace", "pattern": {"String": "b"}, "content": "c"}, {"type": "Fuse"}]},
+    "model": {"type": "BPE", "dropout": null, "unk_token": "<s>", "fuse_unk": true, "byte_fallback": true,
+      "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3, "\u0120": 4, "\u0120ab": 5, "<0x63>": 6},
+      "merges": ["a b", "\u0120 ab"]}})");
+}
+
 // The good file with one value changed; `value` is discarded to remove the key.
-void bad_json(const std::string& pointer, const json& value, const std::string& part) {
-  json file = good();
+void bad_json(const std::string& pointer, const json& value, const std::string& part, json file = good()) {
   file[json::json_pointer(pointer)] = value;
   expect_error([&] { Tokenizer::from_json_text(file.dump()); }, part);
 }
@@ -114,6 +128,50 @@ TEST(HostileTokenizerJson, AnotherKindOfTokenizerIsNamedWithItsKey) {
   bad_json("/pre_tokenizer/type", "Odd", "pre_tokenizer.type: expected");
   bad_json("/post_processor/type", "Odd", "post_processor.type");
   bad_json("/decoder/type", "Odd", "decoder.type");
+}
+
+void bad_bpe(const std::string& pointer, const json& value, const std::string& part) {
+  bad_json(pointer, value, part, good_bpe());
+}
+
+TEST(HostileBpe, TheGoodFileLoads) {
+  Tokenizer t = Tokenizer::from_json_text(good_bpe().dump());
+  EXPECT_EQ(t.encode("ab <mask>c", {.add_special_tokens = false}).ids, (std::vector<int32_t>{5, 7, 4, 6}));
+  EXPECT_EQ(t.bos_id(), -1);
+}
+
+TEST(HostileBpe, MergesMustBePairsOfKnownTokens) {
+  bad_bpe("/model/merges/0", "ab", "merge 0: expected two tokens");
+  bad_bpe("/model/merges/0", "a b c", "merge 0: expected two tokens");
+  bad_bpe("/model/merges/0", json::array({"a", "b", "c"}), "expected [left, right]");
+  bad_bpe("/model/merges/0", json::array({"a"}), "expected [left, right]");
+  bad_bpe("/model/merges/0", 5, "expected two tokens, found 5");
+  bad_bpe("/model/merges/0", json::array({"a", 5}), "found 5");
+  bad_bpe("/model/merges/0", "a x", "needs the token \"x\"");
+  bad_bpe("/model/merges/0", "b a", "needs the token \"ba\"");
+  bad_bpe("/model/merges/0", "a " + std::string(5000, 'b'), "longer than");
+  bad_bpe("/model/continuing_subword_prefix", "##", "shorter than continuing_subword_prefix");
+}
+
+TEST(HostileBpe, OfAMergeThatIsThereTwiceTheLaterPlaceCounts) {
+  json file = good_bpe();
+  file["model"]["merges"] = {json::array({"a", "b"}), "\u0120 ab", "a b"};
+  Tokenizer t = Tokenizer::from_json_text(file.dump());
+  EXPECT_EQ(t.encode("ab", {.add_special_tokens = false}).ids, (std::vector<int32_t>{5}));
+}
+
+TEST(HostileBpe, UnknownPartsAreNamedWithTheirKeys) {
+  bad_bpe("/model/dropout", 0.1, "model.dropout: expected null, found 0.1");
+  bad_bpe("/model/unk_token", "<unk>", "unk_token: the token \"<unk>\" is missing");
+  bad_bpe("/model/vocab", json::array({json::array({"a", -1.5})}), "stands for both");
+  bad_bpe("/normalizer", {{"type", "Odd"}}, "normalizer.type");
+  bad_bpe("/pre_tokenizer/pretokenizers/0/type", "Odd", "pre_tokenizer.pretokenizers[0].type");
+  bad_bpe("/pre_tokenizer/pretokenizers/1/pattern", {{"Regex", ".*"}}, "pretokenizers[1].pattern");
+  bad_bpe("/pre_tokenizer/pretokenizers/1/behavior", "Odd", "pretokenizers[1].behavior");
+  bad_bpe("/pre_tokenizer/pretokenizers", 5, "pre_tokenizer.pretokenizers: expected a short array");
+  bad_bpe("/post_processor/sep", json::array({"<s>", 99}), "99 is not the id of a token");
+  bad_bpe("/decoder/decoders/1/pattern", {{"Regex", "x"}}, "decoder.decoders[1].pattern");
+  bad_bpe("/decoder/decoders/1/type", "Odd", "decoder.decoders[1].type");
 }
 
 TEST(HostileTokenizerJson, TemplatesMustNameTheTextsAndKnownTokens) {
@@ -168,11 +226,12 @@ void fuzz(uint8_t kind, const std::string& text) {
 }
 
 TEST(HostileFuzz, DamagedFilesAreRefusedOrWork) {
-  const std::string json_file = good().dump(), vocab = kHead + "a\n##b\n\u00e9\n##\u00e9\n[MASK]\n";
+  const std::string json_files[] = {good().dump(), good_bpe().dump()},
+                    vocab = kHead + "a\n##b\n\u00e9\n##\u00e9\n[MASK]\n";
   for (uint64_t seed = 0; seed < 20'000; ++seed) {
     test::SplitMix r(seed);
     uint8_t kind = uint8_t(r.below(3));
-    std::string text = kind == 0 ? vocab : kind == 1 ? json_file : test::generated_text(seed);
+    std::string text = kind == 0 ? vocab : kind == 1 ? json_files[seed % 2] : test::generated_text(seed);
     for (uint32_t i = 1 + r.below(4); i > 0; --i) {
       size_t at = r.below(uint32_t(text.size()));
       if (r.below(4) == 0)

@@ -4,7 +4,11 @@
 
 #include "bertie/tokenizer.h"
 #include "support/data.h"
+#include "text/bpe.h"
+#include "text/byte_level.h"
+#include "text/byte_level_road.h"
 #include "text/generated_text.h"
+#include "text/pre_tokenizers.h"
 #include "text/word_piece.h"
 
 namespace bertie {
@@ -112,6 +116,52 @@ RC_GTEST_PROP(TokenizerProperties, TheFastRoadAndTheThoroughRoadAgree,
   pieces[which]->tokenize(text, special, a);
   pieces[which]->tokenize_thoroughly(text, special, b);
   RC_ASSERT(same(fast, thorough));
+}
+
+// The two roads of byte-level BPE: the shortcut over raw bytes, and step by step.
+RC_GTEST_PROP(TokenizerProperties, TheByteLevelRoadAndTheStepsAgree,
+              (bool prefix_space, bool regex, bool special)) {
+  static std::unique_ptr<const text::Pipeline> pipelines[4];
+  auto& pipeline = pipelines[2 * prefix_space + regex];
+  if (!pipeline) {
+    text::Vocabulary vocabulary("bytes");
+    text::Merges merges;
+    uint64_t id = 0;
+    vocabulary.add("<mask>", id++);
+    std::vector<std::string> bytes;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      test::append_point(bytes.emplace_back(), text::byte_level_point(uint8_t(byte)));
+      vocabulary.add(bytes.back(), id++);
+    }
+    // Pairs of many kinds, and pairs of these.
+    for (size_t i = 0; i < 3000; ++i) {
+      std::string left = bytes[i * 7919 % bytes.size()], right = bytes[i * 104729 % bytes.size()];
+      if (std::find(bytes.begin(), bytes.end(), left + right) != bytes.end()) continue;
+      merges.add(left, right, "merges");
+      if (left.size() + right.size() <= 8) bytes.push_back(left + right);
+      vocabulary.add(left + right, id++);
+      if (left.size() + right.size() > 8) break;
+    }
+    vocabulary.seal("");
+    text::ByteLevelSettings settings{prefix_space, regex};
+    text::PipelineParts parts;
+    auto model = std::make_unique<text::Bpe>(std::move(vocabulary), merges, text::BpeSettings{}, "merges");
+    parts.pre_tokenizers.push_back(text::byte_level_step(settings));
+    parts.shortcut = text::byte_level_road(*model, settings);
+    RC_ASSERT(parts.shortcut != nullptr);
+    parts.model = std::move(model);
+    pipeline = std::make_unique<text::Pipeline>(
+        std::move(parts),
+        std::vector<text::AddedToken>{{.content = "<mask>", .id = 0, .lstrip = true, .special = true}});
+  }
+  std::string text = *any_text() + (special ? "  <mask>" : "") + *any_text();
+  Encoding fast, steps;
+  text::Workspace workspace;
+  text::Pieces a{fast.ids, fast.offsets, fast.words, workspace, kNoLimit};
+  text::Pieces b{steps.ids, steps.offsets, steps.words, workspace, kNoLimit};
+  pipeline->tokenize(text, special, a);
+  pipeline->tokenize_by_steps(text, special, b);
+  RC_ASSERT(same(fast, steps));
 }
 
 RC_GTEST_PROP(TokenizerProperties, DecodingAnyIdsIsHarmless, (std::vector<int32_t> ids, bool skip)) {

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "bertie/error.h"
 #include "support/data.h"
+#include "text/byte_level.h"
+#include "text/unicode.h"
 
 namespace bertie {
 namespace {
@@ -221,6 +224,75 @@ TEST_F(TokenizerFolder, TheConfigBesideVocabTxtIsObeyed) {
   EXPECT_EQ(Tokenizer::load(folder_).model_max_length(), 512u);
   write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656})");
   EXPECT_EQ(Tokenizer::load(folder_ / "vocab.txt").model_max_length(), kNoLimit);
+}
+
+// As transformers 5 does: what the config says replaces what tokenizer.json says.
+TEST_F(TokenizerFolder, TheConfigBesideTokenizerJsonIsObeyed) {
+  write("tokenizer.json", R"({
+    "normalizer": {"type": "BertNormalizer", "lowercase": true}, "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "Caf\u00e9": 1, "caf\u00e9": 2, "cafe": 3}}})");
+  auto id = [&](const std::string& config) {
+    write("tokenizer_config.json", config);
+    return Tokenizer::load(folder_).encode("Caf\u00e9").ids.at(0);
+  };
+  EXPECT_EQ(id("{}"), 3);
+  EXPECT_EQ(id(R"({"do_lower_case": false})"), 1);
+  EXPECT_EQ(id(R"({"do_lower_case": true, "strip_accents": false})"), 2);
+  EXPECT_EQ(id(R"({"do_lower_case": false, "tokenizer_class": "PreTrainedTokenizerFast"})"), 3);
+}
+
+class BpeFolder : public TokenizerFolder {
+ protected:
+  // Every byte, "Ġ" + "a" merged, and RoBERTa's special tokens or GPT-2's.
+  void write_files(bool roberta) {
+    nlohmann::json vocab;
+    if (roberta)
+      for (const char* token : {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}) vocab[token] = vocab.size();
+    else
+      vocab["<|endoftext|>"] = 0;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      char utf8[4];
+      vocab[std::string(utf8, text::encode_utf8(text::byte_level_point(uint8_t(byte)), utf8))] = vocab.size();
+    }
+    vocab["\u0120a"] = vocab.size();
+    write("vocab.json", vocab.dump());
+    write("merges.txt", "#version: 0.2\n\u0120 a\n");
+    size_ = int32_t(vocab.size());
+  }
+  int32_t size_ = 0;
+};
+
+TEST_F(BpeFolder, VocabJsonAndMergesTxtHaveTheFrameOfTheirFamily) {
+  write_files(true);
+  Tokenizer t = Tokenizer::load(folder_);
+  EXPECT_EQ(t.encode(" a", " a").ids, (Ids{0, size_ - 1, 2, 2, size_ - 1, 2}));
+  EXPECT_EQ(t.encode(" a", " a").types, (Ids{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(t.encode(" a").offsets[1], (Offset{1, 2}));
+  EXPECT_EQ((Ids{t.cls_id(), t.pad_id(), t.sep_id(), t.unk_id(), t.mask_id(), t.bos_id(), t.eos_id()}),
+            (Ids{0, 1, 2, 3, 4, 0, 2}));
+  EXPECT_EQ(t.decode(t.encode(" a \u00e9").ids), " a \u00e9");
+  write("config.json", R"({"model_type": "gpt2"})");
+  EXPECT_EQ(Tokenizer::load(folder_ / "vocab.json").encode(" a").ids, (Ids{size_ - 1}));
+  fs::remove(folder_ / "config.json");
+  write_files(false);
+  t = Tokenizer::load(folder_);
+  EXPECT_EQ(t.encode(" a<|endoftext|>").ids, (Ids{size_ - 1, 0}));
+  EXPECT_EQ(t.encode(" a").offsets[0], (Offset{0, 2}));
+  EXPECT_EQ((Ids{t.cls_id(), t.bos_id(), t.eos_id()}), (Ids{-1, 0, 0}));
+}
+
+TEST_F(BpeFolder, TheConfigAndTheMapOfSpecialTokensAreObeyed) {
+  write_files(true);
+  write("tokenizer_config.json",
+        R"({"add_prefix_space": true, "mask_token": "<m1>", "model_max_length": 512})");
+  write("special_tokens_map.json", R"({"mask_token": {"content": "<m2>", "lstrip": true}})");
+  Tokenizer t = Tokenizer::load(folder_);
+  EXPECT_EQ(t.mask_id(), size_);
+  EXPECT_EQ(t.encode("a <m2>").ids, (Ids{0, size_ - 1, size_, 2}));
+  EXPECT_EQ(t.encode("a <m2>").offsets[1], (Offset{0, 1}));
+  EXPECT_EQ(t.model_max_length(), 512u);
+  fs::remove(folder_ / "merges.txt");
+  EXPECT_THROW(Tokenizer::load(folder_), Error);
 }
 
 TEST_F(TokenizerFolder, SpecialTokensMayHaveOtherNames) {
