@@ -213,5 +213,33 @@ TEST(AtomicFile, AProcessKilledInTheMiddleLeavesTheOldFile) {
   EXPECT_EQ(read_all(file), "old");
 }
 
+TEST(AtomicFile, TheUmaskIsHonouredAndNotTouched) {
+  const test::TempFolder folder;
+  const mode_t before = umask(027);
+  {
+    AtomicFile out(folder.path() / "file");
+    out.commit();
+  }
+  EXPECT_EQ(umask(before), 027u);
+  EXPECT_EQ(fs::status(folder.path() / "file").permissions(), fs::perms(0640));
+}
+
+TEST(AtomicFile, FoldersChangePlacesAlsoWhereThereIsNoOneStep) {
+  for (const bool at_once : {true, false}) {
+    const test::TempFolder folder;
+    const fs::path a = folder.path() / "a", b = folder.path() / "b";
+    fs::create_directory(a);
+    fs::create_directory(b);
+    folder.write("a/1", "");
+    folder.write("b/2", "");
+    EXPECT_EQ(exchange_folders(a, b, at_once), 0);
+    EXPECT_TRUE(fs::exists(b / "1"));
+    EXPECT_TRUE(fs::exists(a / "2"));
+    EXPECT_EQ(exchange_folders(folder.path() / "none", b, at_once), ENOENT);
+    EXPECT_TRUE(fs::exists(b / "1"));
+    EXPECT_EQ(files_in(folder.path()), 2u);
+  }
+}
+
 }  // namespace
 }  // namespace bertie::io
