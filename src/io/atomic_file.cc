@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -31,14 +32,11 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(path) {
     throw Error(fmt::format("cannot write {}: it is {}", path.string(),
                             fs::is_directory(path_, error) ? "a folder" : "not a regular file"),
                 "give the name of a file");
-  std::string pattern = path_.string() + ".XXXXXX";
-  file_ = mkostemp(pattern.data(), O_CLOEXEC);
+  Beside made = make_beside(
+      path_, [](const char* name) { return open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  file_ = made.made;
   if (file_ < 0) fail(errno);
-  temporary_ = std::move(pattern);
-  // mkostemp makes it ours alone; a file that people share is made as the umask says.
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(file_, 0666 & ~mask);
+  temporary_ = std::move(made.name);
 }
 
 AtomicFile::~AtomicFile() {
@@ -92,6 +90,41 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
   sync_folder(folder_of(path_));
+}
+
+Beside make_beside(const fs::path& path, const std::function<int(const char*)>& make) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr int kMaxTries = 100;
+  std::random_device random;
+  Beside beside{.name = {}, .made = -1};
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    beside.name = path.string() + ".";
+    for (int i = 0; i < 6; ++i) beside.name += kLetters[random() % kLetters.size()];
+    beside.made = make(beside.name.c_str());
+    if (beside.made >= 0 || errno != EEXIST) break;
+  }
+  return beside;
+}
+
+int exchange_folders(const fs::path& a, const fs::path& b, bool at_once) {
+  if (at_once) {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
+  }
+  // Renaming a folder over an empty one is allowed: so nobody else has the name meanwhile.
+  const Beside aside = make_beside(b, [](const char* name) { return mkdir(name, 0777); });
+  if (aside.made < 0) return errno;
+  if (rename(b.c_str(), aside.name.c_str()) != 0) {
+    const int error = errno;
+    rmdir(aside.name.c_str());
+    return error;
+  }
+  if (rename(a.c_str(), b.c_str()) != 0) {
+    const int error = errno;
+    rename(aside.name.c_str(), b.c_str());
+    return error;
+  }
+  return rename(aside.name.c_str(), a.c_str()) == 0 ? 0 : errno;
 }
 
 void sync_folder(const fs::path& folder) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,19 @@ class AtomicFile {
   std::string temporary_;
   int file_ = -1;
 };
+
+// Makes something beside `path`, under its name and a few letters that nobody has: make(name) gives -1 and
+// sets errno to EEXIST where the name is taken. It makes with the mode 0666 or 0777, which the umask then
+// narrows: mkstemp's 0600 would have to be widened by a umask that only changing it (for all threads) tells.
+struct Beside {
+  std::string name;
+  int made;  // what make gave; -1: errno says why
+};
+Beside make_beside(const std::filesystem::path& path, const std::function<int(const char*)>& make);
+
+// Puts each of two folders under the other's name: in one step, where the file system has one; else (and
+// where at_once is false) there is a moment with nothing under the name b. 0, or errno.
+int exchange_folders(const std::filesystem::path& a, const std::filesystem::path& b, bool at_once = true);
 
 // Brings the names in a folder to the disk, after files in it were made or renamed.
 void sync_folder(const std::filesystem::path& folder);

@@ -75,7 +75,7 @@ using Url = std::unique_ptr<CURLU, void (*)(CURLU*)>;
 Url parse_url(const std::string& text) {
   Url url(curl().url(), curl().url_cleanup);
   if (curl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
-    throw Error(fmt::format("{} is not an address of the web", quote(text)),
+    throw Error(fmt::format("{} is not an address of the web", quote(without_password(text))),
                 "it looks like https://host/path");
   return url;
 }
@@ -185,6 +185,15 @@ bool is_certificate_trouble(CURLcode code) {
          code == CURLE_SSL_ISSUER_ERROR;
 }
 
+// HTTP alone, whatever HF_ENDPOINT says: libcurl would read files, too.
+void limit_protocols(CURL* easy) {
+  constexpr auto kOldOption = CURLoption(181);  // CURLOPT_PROTOCOLS: before 7.85 there is no other
+  constexpr long kHttpAndHttps = 3;
+  if (curl().easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK &&
+      curl().easy_setopt(easy, kOldOption, kHttpAndHttps) != CURLE_OK)
+    throw Error("this libcurl does not speak http and https", "sudo apt-get install libcurl4");
+}
+
 HttpReply send_one(const HttpRequest& request, const std::string& url, bool with_token) {
   Hop hop{.request = request};
   CURL* easy = easy_handle();
@@ -193,7 +202,7 @@ HttpReply send_one(const HttpRequest& request, const std::string& url, bool with
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_ERRORBUFFER, why);
   set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  limit_protocols(easy);
   set(CURLOPT_USERAGENT, "bertie/" BERTIE_VERSION);
   set(CURLOPT_NOBODY, request.head_until.empty() ? 0L : 1L);
   set(CURLOPT_CONNECTTIMEOUT_MS, long(request.timeout * 1000));
@@ -226,6 +235,10 @@ HttpReply send_one(const HttpRequest& request, const std::string& url, bool with
     if (is_certificate_trouble(code))
       throw Error(fmt::format("{} cannot be trusted: {}", origin_of(url), hop.reply.problem),
                   "install ca-certificates, or name your own with SSL_CERT_FILE");
+    if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
+      throw Error(fmt::format("{}: {}", without_password(url), hop.reply.problem),
+                  "check HF_ENDPOINT: it looks like https://huggingface.co");
+    hop.reply.unresolved = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
   }
   curl_off_t wait = 0;
   curl().easy_getinfo(easy, CURLINFO_RETRY_AFTER, &wait);
@@ -240,6 +253,13 @@ std::string_view HttpReply::header(const std::string& name) const {
   return found == headers.end() ? std::string_view() : std::string_view(found->second);
 }
 
+std::string without_password(const std::string& url) {
+  const size_t scheme = url.find("://"), begin = scheme == url.npos ? 0 : scheme + 3;
+  const size_t end = std::min(url.find_first_of("/?#", begin), url.size());
+  const size_t at = url.substr(0, end).rfind('@');
+  return at == url.npos || at < begin ? url : url.substr(0, begin) + url.substr(at + 1);
+}
+
 std::string origin_of(const std::string& url) {
   const Url parsed = parse_url(url);
   return fmt::format("{}://{}:{}", part_of(parsed, CURLUPART_SCHEME), part_of(parsed, CURLUPART_HOST),
@@ -250,12 +270,13 @@ std::string redirect_target(const std::string& from, const std::string& location
   const Url url = parse_url(from);
   const std::string scheme = part_of(url, CURLUPART_SCHEME);
   if (curl().url_set(url.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
-    throw Error(fmt::format("{} sends us on to {}, which is no address", from, quote(location)));
+    throw Error(fmt::format("{} sends us on to {}, which is no address", without_password(from),
+                            quote(without_password(location))));
   const std::string next = part_of(url, CURLUPART_SCHEME);
   if (next != "https" && (next != "http" || scheme == "https"))
-    throw Error(
-        fmt::format("{} sends us on to {}: from {} to {} we do not go", from, quote(location), scheme, next),
-        "check HF_ENDPOINT and the proxy");
+    throw Error(fmt::format("{} sends us on to {}: from {} to {} we do not go", without_password(from),
+                            quote(without_password(location)), scheme, next),
+                "check HF_ENDPOINT and the proxy");
   // Without the default port, which a signed address would not have either.
   char* text = nullptr;
   if (curl().url_get(url.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) throw std::bad_alloc();
@@ -286,7 +307,8 @@ HttpReply send(const HttpRequest& request) {
     with_token = with_token && origin_of(next) == origin_of(url);
     url = next;
   }
-  throw Error(fmt::format("{} sends us in circles: more than {} redirects", request.url, kMaxRedirects),
+  throw Error(fmt::format("{} sends us in circles: more than {} redirects", without_password(request.url),
+                          kMaxRedirects),
               "check HF_ENDPOINT and the proxy");
 }
 

@@ -16,6 +16,7 @@ namespace bertie::io {
 struct HttpReply {
   int status = 0;                              // 0: there was no reply, or it was cut off; see problem
   std::string problem;                         // why it failed on the way, for a person
+  bool unresolved = false;                     // the problem is a host that nobody knows
   std::map<std::string, std::string> headers;  // names in lower case; of the last hop
   double retry_after = 0;                      // seconds that the server asks for
 
@@ -39,13 +40,15 @@ struct HttpRequest {
 };
 
 // Redirects included. Throws Error where trying again cannot help: no libcurl, redirects in a circle or to
-// where we do not go, a certificate that is not good.
+// where we do not go, a certificate that is not good, an address that is none.
 HttpReply send(const HttpRequest& request);
 
 // Where a redirect leads, or an Error if it goes from https to http or to something that is neither.
 std::string redirect_target(const std::string& from, const std::string& location);
 // "https://host:443", for comparing.
 std::string origin_of(const std::string& url);
+// The address without user:password@, for errors and logs.
+std::string without_password(const std::string& url);
 // Bytes of a path or query that are not letters, digits or one of -._~ as %XX; / stays where it is wanted.
 std::string percent_encode(std::string_view text, bool keep_slashes);
 

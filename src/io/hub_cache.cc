@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/hub_files.h"
 #include "io/json.h"
+#include "io/safetensors.h"
 
 namespace bertie {
 namespace {
@@ -152,7 +153,8 @@ std::optional<ModelName> parse_model_name(const std::string& text) {
 fs::path repository_folder(const Hub& hub, const std::string& repository) {
   const size_t slash = repository.find('/');
   if (slash == repository.npos) return hub.cache / fmt::format("{}{}", kPrefix, repository);
-  return hub.cache / fmt::format("{}{}--{}", kPrefix, repository.substr(0, slash), repository.substr(slash + 1));
+  return hub.cache /
+         fmt::format("{}{}--{}", kPrefix, repository.substr(0, slash), repository.substr(slash + 1));
 }
 
 std::optional<fs::path> find_snapshot(const fs::path& folder, const std::string& revision) {
@@ -170,13 +172,23 @@ std::optional<fs::path> find_snapshot(const fs::path& folder, const std::string&
   return {};
 }
 
-std::string missing_from(const fs::path& snapshot, const std::string& repository) {
+std::vector<std::string> whole_files(const fs::path& snapshot, const std::string& repository) {
+  const std::map<std::string, uint64_t> sizes = files_below(snapshot);
   Repository files{.name = repository, .files = {}, .read = [&](const std::string& file) {
                      return std::string(MappedFile(snapshot / file).text());
                    }};
-  for (const auto& [file, size] : files_below(snapshot)) files.files.insert(file);
+  for (const auto& [file, size] : sizes) files.files.insert(file);
+  const std::vector<std::string> wanted = wanted_files(files);
+  for (const std::string& file : wanted) {
+    if (sizes.at(file) == 0) throw Error(fmt::format("{}: {} is empty", repository, file));
+    if (file.ends_with(".safetensors")) SafeTensors::open(snapshot / file);
+  }
+  return wanted;
+}
+
+std::string missing_from(const fs::path& snapshot, const std::string& repository) {
   try {
-    wanted_files(files);
+    whole_files(snapshot, repository);
     return {};
   } catch (const Error& error) {
     return error.what();

@@ -29,6 +29,10 @@ bool is_commit(std::string_view text);  // 40 hexadecimal digits
 std::optional<std::filesystem::path> find_snapshot(const std::filesystem::path& repository_folder,
                                                    const std::string& revision);
 
+// The files of a snapshot that Bertie reads. Throws Error where one is missing, empty or cut off (weights are
+// as long as their header says).
+std::vector<std::string> whole_files(const std::filesystem::path& snapshot, const std::string& repository);
+
 // What is missing from a snapshot, or nothing.
 std::string missing_from(const std::filesystem::path& snapshot, const std::string& repository);
 

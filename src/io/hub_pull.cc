@@ -47,6 +47,7 @@ struct Descriptor {
   ~Descriptor() {
     if (number >= 0) ::close(number);
   }
+  Descriptor(Descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 };
@@ -60,6 +61,18 @@ uint64_t free_bytes(const fs::path& folder) {
   const bool forbidden = error == EACCES || error == EPERM || error == EROFS;
   throw Error(fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)),
               forbidden ? "a cache of your own: export HF_HUB_CACHE=FOLDER" : "");
+}
+
+// A file of our own to write: a link would lead our bytes elsewhere.
+Descriptor open_own(const fs::path& path, mode_t mode) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode));
+  struct stat status {};
+  const bool opened = file.number >= 0 && fstat(file.number, &status) == 0;
+  if (!opened && errno != ELOOP) cannot_write(path, errno);
+  if (!opened || !S_ISREG(status.st_mode))
+    throw Error(fmt::format("cannot write {}: it is not a regular file", path.string()),
+                "remove it, if you know who put it there");
+  return file;
 }
 
 void make_folders(const fs::path& folder) {
@@ -86,6 +99,7 @@ class Pull {
         options_(options),
         hub_(hub),
         folder_(io::repository_folder(hub, name.repository)),
+        shown_(io::without_password(hub.endpoint)),
         url_(hub.endpoint + "/" + io::percent_encode(name.repository, true)) {}
 
   PullResult run();
@@ -115,6 +129,7 @@ class Pull {
   void stop_if_asked() const;
   [[noreturn]] void write_failed(const RemoteFile& file, uint64_t have, int error) const;
 
+  bool has_blob(const RemoteFile& file) const;
   fs::path blob(const RemoteFile& file) const { return folder_ / "blobs" / file.etag; }
   fs::path snapshot() const { return folder_ / "snapshots" / listing_.commit; }
 
@@ -122,6 +137,7 @@ class Pull {
   const PullOptions& options_;
   const Hub& hub_;
   fs::path folder_;
+  std::string shown_;  // the endpoint, as errors may name it
   std::string url_;
   Listing listing_;
   std::string file_;  // that progress is about
@@ -173,7 +189,8 @@ void Pull::try_again_or_throw(const std::string& what, const HttpReply& reply, i
   const bool passing = !reply.problem.empty() || reply.status == 408 || reply.status == 429 ||
                        reply.status == 416 || (reply.status >= 500 && reply.status <= 504);
   const double asked = asked_for(reply);
-  if (!passing || failures >= kMaxTries || asked > kLongestWait) explain(what, reply);
+  const int tries = reply.unresolved ? 2 : kMaxTries;  // a name that is not there rarely comes to be
+  if (!passing || failures >= tries || asked > kLongestWait) explain(what, reply);
   const double seconds = asked > 0 ? asked : double(1 << (failures - 1));
   wait(seconds,
        fmt::format("{}: {}; trying again in {:.0f} s", what,
@@ -187,27 +204,28 @@ void Pull::explain(const std::string& what, const HttpReply& reply) const {
   const std::string token = hub_.token.empty() ? "set HF_TOKEN to a token that may read it"
                                                : "a token in HF_TOKEN that may read it";
   if (!reply.problem.empty())
-    throw Error(fmt::format("{}: {} ({})", what, reply.problem, hub_.endpoint),
+    throw Error(fmt::format("{}: {} ({})", what, reply.problem, shown_),
                 "check the network, HF_ENDPOINT and the proxy, then the same again: it goes on from here");
   if (code == "GatedRepo" || reply.status == 403)
-    throw Error(fmt::format("{} is gated: {} says {}", model, hub_.endpoint, reply.status),
-                fmt::format("accept its terms at {}, then {}", url_, token));
+    throw Error(fmt::format("{} is gated: {} says {}", model, shown_, reply.status),
+                fmt::format("accept its terms at {}, then {}", io::without_password(url_), token));
   if (code == "RevisionNotFound")
-    throw Error(fmt::format("{} has no revision {}", model, quote(name_.revision)),
-                fmt::format("bertie pull {}, or the revisions at {}/tree/main", model, url_));
+    throw Error(
+        fmt::format("{} has no revision {}", model, quote(name_.revision)),
+        fmt::format("bertie pull {}, or the revisions at {}/tree/main", model, io::without_password(url_)));
   if (code == "EntryNotFound") throw Error(fmt::format("{} is not there, though it is in the list", what));
   // Without a token the hub says 401 for models that do not exist, too.
   if (reply.status == 404 || code == "RepoNotFound" || (reply.status == 401 && hub_.token.empty())) {
     const std::string near = io::nearest_cached(hub_, model);
-    throw Error(fmt::format("{} has no model {}, or it is private", hub_.endpoint, quote(model)),
+    throw Error(fmt::format("{} has no model {}, or it is private", shown_, quote(model)),
                 near.empty()
                     ? fmt::format("check the spelling, organisation/model; if it is private, {}", token)
                     : fmt::format("{}, which is here; or check the spelling; or {}", near, token));
   }
   if (reply.status == 401)
-    throw Error(fmt::format("{} does not accept the token for {}", hub_.endpoint, model), token);
+    throw Error(fmt::format("{} does not accept the token for {}", shown_, model), token);
   if (reply.status == 429)
-    throw Error(fmt::format("{}: {} has had too many requests from here", what, hub_.endpoint),
+    throw Error(fmt::format("{}: {} has had too many requests from here", what, shown_),
                 asked_for(reply) > 0 ? fmt::format("the same again in {:.0f} s", asked_for(reply))
                                      : "the same again in some minutes");
   throw Error(fmt::format("{}: the server says {}", what, reply.status),
@@ -315,11 +333,16 @@ uint64_t size_of(const fs::path& file) {
   return error ? 0 : size;
 }
 
+// A blob of another size was cut off by something else than a pull; it is downloaded again.
+bool Pull::has_blob(const RemoteFile& file) const {
+  std::error_code error;
+  return fs::is_regular_file(blob(file), error) && size_of(blob(file)) == file.size;
+}
+
 void Pull::check_room(const std::vector<RemoteFile>& files) const {
   uint64_t needed = 0;
   for (const RemoteFile& file : files) {
-    std::error_code error;
-    if (fs::exists(blob(file), error)) continue;
+    if (has_blob(file)) continue;
     needed = (Checked(needed) + file.size - std::min(file.size, size_of(blob(file).string() + ".incomplete")))
                  .value();
   }
@@ -335,15 +358,14 @@ void Pull::fetch(const RemoteFile& file) {
   file_ = file.name;
   const fs::path lock = hub_.cache / ".locks" / folder_.filename() / (file.etag + ".lock");
   std::error_code error;
-  if (fs::exists(blob(file), error)) return;
+  if (has_blob(file)) return;
   make_folders(lock.parent_path());
   make_folders(blob(file).parent_path());
-  const Descriptor lock_file(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664));
-  if (lock_file.number < 0) cannot_write(lock, errno);
+  const Descriptor lock_file = open_own(lock, 0664);
   // A file system that has no locks is gone on with: the sum is checked in any case.
   while (flock(lock_file.number, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR))
     wait(0.2, fmt::format("{}: another program is downloading it", file.name));
-  if (fs::exists(blob(file), error)) {
+  if (has_blob(file)) {
     done_ += file.size;
     return;
   }
@@ -367,8 +389,7 @@ void Pull::fetch(const RemoteFile& file) {
 }
 
 void Pull::download(const RemoteFile& file, const fs::path& incomplete) {
-  const Descriptor out(::open(incomplete.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (out.number < 0) cannot_write(incomplete, errno);
+  const Descriptor out = open_own(incomplete, 0666);
   const uint64_t before = done_;
   uint64_t have = 0;
   const auto start_at = [&](uint64_t place) {
@@ -462,7 +483,7 @@ void Pull::write_ref() {
   std::error_code error;
   if (fs::exists(ref, error) && io::MappedFile(ref).text() == listing_.commit) return;
   replace(ref, [&](const fs::path& temporary) {
-    const Descriptor out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const Descriptor out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     const auto size = ssize_t(listing_.commit.size());
     return out.number >= 0 && write(out.number, listing_.commit.data(), size_t(size)) == size &&
                    fsync(out.number) == 0
@@ -474,13 +495,18 @@ void Pull::write_ref() {
 PullResult Pull::run() {
   listing_ = list();
   std::map<std::string, RemoteFile> described;
-  std::error_code error;
-  const auto is_here = [&](const std::string& file) { return fs::exists(snapshot() / file, error); };
+  const auto is_here = [&](const std::string& file) {
+    std::error_code error;
+    if (!fs::is_regular_file(snapshot() / file, error)) return false;
+    const auto size = listing_.sizes.find(file);
+    const uint64_t here = size_of(snapshot() / file);
+    return size == listing_.sizes.end() ? here > 0 : here == size->second;
+  };
   const auto describe_once = [&](const std::string& file) -> const RemoteFile& {
     auto place = described.find(file);
     if (place == described.end()) {
       place = described.emplace(file, describe(file)).first;
-      if (!fs::exists(blob(place->second), error)) total_ += place->second.size;
+      if (!has_blob(place->second)) total_ += place->second.size;
     }
     return place->second;
   };
@@ -530,9 +556,16 @@ PullResult pull(const std::string& text, const PullOptions& options, const Hub& 
         "organisation/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
   if (hub.offline) {
     const auto here = io::find_snapshot(io::repository_folder(hub, name->repository), name->revision);
-    if (here && io::missing_from(*here, name->repository).empty())
-      return {.path = *here, .commit = here->filename().string()};
-    throw Error(fmt::format("cannot download {}: HF_HUB_OFFLINE is set", name->repository),
+    std::string why = "it is not here";
+    if (here) try {
+        const std::vector<std::string> files = io::whole_files(*here, name->repository);
+        PullResult result{.path = *here, .commit = here->filename().string(), .files = files.size()};
+        for (const std::string& file : files) result.bytes += size_of(*here / file);
+        return result;
+      } catch (const Error& error) {
+        why = error.what();
+      }
+    throw Error(fmt::format("cannot download {}: HF_HUB_OFFLINE is set, and {}", name->repository, why),
                 "unset HF_HUB_OFFLINE; or bertie models for what is here");
   }
   return Pull(*name, options, hub).run();

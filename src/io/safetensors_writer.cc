@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "bertie/error.h"
 #include "core/checked.h"
@@ -78,6 +80,21 @@ std::string header_of(const std::vector<Placed>& placed) {
   return header + json;
 }
 
+// A number that was finite must not become infinite without a word: the model would answer with NaN.
+void check_range(const std::filesystem::path& file, const Placed& p, uint64_t first,
+                 std::span<const float> numbers) {
+  // The first number that rounds to infinity: half a unit beyond the largest, 65504 and 0x1.FEp127.
+  const float limit = p.dtype == DType::kF16 ? 65520.f : 0x1.FFp127f;
+  const auto lost = std::find_if(numbers.begin(), numbers.end(), [&](float x) {
+    return std::fabs(x) >= limit && std::fabs(x) <= std::numeric_limits<float>::max();
+  });
+  if (lost == numbers.end()) return;
+  throw Error(
+      fmt::format("cannot write {}: tensor {}: element {} is {}, too large for {}", file.string(),
+                  quote(p.source->name), first + uint64_t(lost - numbers.begin()), *lost, name_of(p.dtype)),
+      p.dtype == DType::kF16 ? "--dtype bf16, which has room for it" : "--dtype fp32");
+}
+
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& file, DType dtype,
@@ -96,6 +113,7 @@ void write_safetensors(const std::filesystem::path& file, DType dtype,
         out.write(std::as_bytes(piece));
         continue;
       }
+      check_range(file, p, first, piece);
       (p.dtype == DType::kF16 ? float_to_f16 : float_to_bf16)(piece, halves.data());
       out.write(std::span(halves).first(2 * piece.size()));
     }

@@ -21,7 +21,8 @@ struct TensorSource {
   std::optional<DType> dtype = {};  // where it is not the file's
 };
 
-// Writes `file` whole or not at all (io::AtomicFile). dtype is kF32, kF16 or kBF16 (rounded to nearest even).
+// Writes `file` whole or not at all (io::AtomicFile). dtype is kF32, kF16 or kBF16 (rounded to nearest even;
+// a finite number that would become infinite is an Error, infinities and NaN stay).
 // Tensors are sorted as safetensors' own writer does (wide types first, then by name), so that equal content
 // gives equal bytes; the header begins with {"__metadata__":{"format":"pt"}} and is padded with spaces to 8
 // bytes. A tensor at a time is read, in pieces of `kWriteElements`: memory stays small.

@@ -1,9 +1,7 @@
 #include "tasks/convert.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,13 +29,84 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What comes along from beside the tensors, and from beside modules.json.
+constexpr std::string_view kBesideTensors[] = {"generation_config.json",
+                                               "tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "special_tokens_map.json",
+                                               "added_tokens.json",
+                                               "vocab.txt",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "spiece.model",
+                                               "sentencepiece.bpe.model",
+                                               "sentence_bert_config.json"};
+constexpr std::string_view kBesideModules[] = {"modules.json", "config_sentence_transformers.json",
+                                               "sentence_bert_config.json"};
+
+bool is_module_file(const fs::path& file) {
+  const std::string extension = file.extension().string();
+  return extension == ".json" || extension == ".safetensors" || extension == ".txt";
+}
+
+// A relative path, "." for the folder itself.
+std::string without_slash(const fs::path& path) {
+  return (path / "").parent_path().empty() ? "." : (path / "").parent_path().lexically_normal().string();
+}
+
+// The folders that modules.json names, relative; none where there is no modules.json.
+std::vector<std::string> module_paths(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  if (!fs::exists(folder / "modules.json", error)) return paths;
+  const std::string name = (folder / "modules.json").string();
+  for (const nlohmann::json& module : io::parse_json(io::MappedFile(name).text(), name))
+    if (const std::string path = without_slash(io::get_string(module, "path", name, "")); path != ".")
+      paths.push_back(path);
+  return paths;
+}
+
+// What in a folder convert would not have written itself, the first by name, or nothing.
+std::string strange_entry(const fs::path& folder) {
+  const auto is_one_of = [](const auto& names, const std::string& name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  const std::vector<std::string> modules = module_paths(folder);
+  const std::string model = without_slash(transformer_folder(folder).lexically_relative(folder));
+  std::set<std::string> strange;
+  std::error_code error;
+  for (fs::recursive_directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const fs::path path = i->path().lexically_relative(folder);
+    const std::string name = path.filename().string();
+    const std::string parent = without_slash(path.parent_path());
+    bool ours = false;  // as links and devices are not
+    if (!i->is_symlink() && i->is_directory()) {
+      ours = std::any_of(modules.begin(), modules.end(),
+                         [&](const std::string& m) { return (m + "/").starts_with(path.string() + "/"); });
+      if (!ours) i.disable_recursion_pending();  // it may be large
+    } else if (!i->is_symlink() && i->is_regular_file()) {
+      ours = (parent == model &&
+              (name == "config.json" || name == "model.safetensors" || is_one_of(kBesideTensors, name))) ||
+             (parent == "." && is_one_of(kBesideModules, name)) ||
+             (is_one_of(modules, parent) && is_module_file(path));
+    }
+    if (!ours) strange.insert(path.string());
+  }
+  if (error) throw Error(fmt::format("cannot look into {}: {}", folder.string(), error.message()));
+  return strange.empty() ? "" : *strange.begin();
+}
+
 // A folder that gets its name when it is complete; until then, and if it never is, nothing of that name
 // changes.
 class NewFolder {
  public:
-  NewFolder(const fs::path& to, bool force) : to_(fs::absolute(to).lexically_normal()) {
-    if (to_.filename().empty()) to_ = to_.parent_path();  // "folder/"
+  NewFolder(const fs::path& to, bool force) {
     std::error_code error;
+    to_ = fs::weakly_canonical(fs::absolute(to), error);  // what a link leads to is written, not the link
+    if (error) fail(error.value());
+    if (to_.filename().empty()) to_ = to_.parent_path();  // "folder/"
+    if (fs::is_symlink(to_, error))
+      throw Error(fmt::format("cannot write {}: it is a link to nothing", to.string()), "another name");
     if (fs::exists(to_, error)) {
       if (!fs::is_directory(to_, error))
         throw Error(fmt::format("cannot write {}: it is not a folder", to.string()));
@@ -45,17 +114,11 @@ class NewFolder {
       if (replaces_ && !force)
         throw Error(fmt::format("{} is there already, and not empty", to.string()),
                     "another name, or --force to replace it");
-      if (replaces_ &&
-          !fs::exists(to_ / "config.json", error))  // --force is for models, not for somebody's home
-        throw Error(fmt::format("{} is not a model's folder: it has no config.json", to.string()),
-                    "another name; --force replaces models only");
+      if (replaces_) check_replaceable();
     }
-    std::string pattern = to_.string() + ".XXXXXX";
-    if (!mkdtemp(pattern.data())) fail(errno);
-    temporary_ = pattern;
-    const mode_t mask = umask(0);
-    umask(mask);
-    chmod(pattern.c_str(), 0777 & ~mask);
+    io::Beside made = io::make_beside(to_, [](const char* name) { return mkdir(name, 0777); });
+    if (made.made < 0) fail(errno);
+    temporary_ = std::move(made.name);
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -67,15 +130,32 @@ class NewFolder {
 
   void commit() {
     io::sync_folder(temporary_);
-    // One step for both: there is no moment without a folder of that name. The old one is then the temporary.
-    if (replaces_ && renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, to_.c_str(), RENAME_EXCHANGE) != 0)
-      fail(errno);
-    if (!replaces_ && rename(temporary_.c_str(), to_.c_str()) != 0) fail(errno);
-    if (!replaces_) temporary_.clear();
+    if (replaces_) {
+      check_replaceable();  // somebody may have put something there meanwhile
+      // The old folder is then the temporary.
+      if (const int error = io::exchange_folders(temporary_, to_)) fail(error);
+    } else {
+      if (rename(temporary_.c_str(), to_.c_str()) != 0) fail(errno);
+      temporary_.clear();
+    }
     io::sync_folder(to_.parent_path());
   }
 
  private:
+  // --force is for models, not for somebody's home: everything in the folder is lost.
+  void check_replaceable() const {
+    std::error_code error;
+    const fs::path model = transformer_folder(to_);
+    for (const char* needed : {"config.json", "model.safetensors"})
+      if (!fs::exists(model / needed, error))
+        throw Error(fmt::format("{} is not a model's folder: it has no {}", to_.string(), needed),
+                    "another name; --force replaces models only");
+    if (const std::string strange = strange_entry(to_); !strange.empty())
+      throw Error(fmt::format("{} has {} in it, which convert would not have written; --force would "
+                              "delete it",
+                              to_.string(), io::quote(strange)),
+                  "another name, or move it elsewhere");
+  }
   [[noreturn]] void fail(int error) const {
     throw Error(fmt::format("cannot write {}: {}", to_.string(), std::generic_category().message(error)),
                 error == ENOENT ? fmt::format("mkdir -p {}", to_.parent_path().string()) : "");
@@ -107,6 +187,7 @@ class Converter {
     if (beside_.empty()) beside_ = ".";
     refuse_own_folder();
     inputs_ = open_tensors(tensors_at_);
+    if (c_.progress) c_.progress(0, 0);  // whoever gave up meanwhile need not wait for a folder
     NewFolder folder(c_.to, c_.force);
     // A sentence-transformers model may keep its transformer in a folder below.
     fs::path below = source_.empty() ? fs::path() : tensors_at_.lexically_relative(source_);
@@ -360,35 +441,16 @@ class Converter {
 
   // The tokenizer and whatever else makes a model's folder; weights in other formats stay behind.
   void copy_others(const fs::path& folder, const fs::path& model) const {
-    constexpr const char* kBesideTensors[] = {"generation_config.json",
-                                              "tokenizer.json",
-                                              "tokenizer_config.json",
-                                              "special_tokens_map.json",
-                                              "added_tokens.json",
-                                              "vocab.txt",
-                                              "vocab.json",
-                                              "merges.txt",
-                                              "spiece.model",
-                                              "sentencepiece.bpe.model",
-                                              "sentence_bert_config.json"};
-    for (const char* name : kBesideTensors) copy(beside_ / name, model / name);
+    for (const std::string_view name : kBesideTensors) copy(beside_ / name, model / name);
     if (source_.empty()) return;
     std::error_code error;
     if (!fs::exists(source_ / "modules.json", error)) return;
-    for (const char* name :
-         {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"})
-      copy(source_ / name, folder / name);
+    for (const std::string_view name : kBesideModules) copy(source_ / name, folder / name);
     load_modules(source_, Config::load(model).hidden);  // says what is wrong with it; its paths stay inside
-    const std::string name = (source_ / "modules.json").string();
-    const nlohmann::json modules = io::parse_json(io::MappedFile(source_ / "modules.json").text(), name);
-    for (const nlohmann::json& module : modules) {
-      const std::string path = io::get_string(module, "path", name, "");
-      if (path.empty() || source_ / path == tensors_at_ || !fs::is_directory(source_ / path, error)) continue;
-      for (const fs::directory_entry& entry : fs::directory_iterator(source_ / path)) {
-        const std::string extension = entry.path().extension().string();
-        if (extension == ".json" || extension == ".safetensors" || extension == ".txt")
-          copy(entry.path(), folder / path / entry.path().filename());
-      }
+    for (const std::string& path : module_paths(source_)) {
+      if (source_ / path == tensors_at_ || !fs::is_directory(source_ / path, error)) continue;
+      for (const fs::directory_entry& entry : fs::directory_iterator(source_ / path))
+        if (is_module_file(entry.path())) copy(entry.path(), folder / path / entry.path().filename());
     }
   }
 

@@ -19,8 +19,9 @@ struct Conversion {
   std::optional<io::DType> dtype = {};  // F32, F16 or BF16; nothing: as stored (F64 becomes F32)
   std::vector<std::string> drop = {};   // tensors to leave out, by their old or new name
   bool drop_unknown = false;            // leave out what the model has no use for; else that is an Error
-  bool force = false;                   // replace a model folder that is there
-  // Called before each piece with the bytes written and the bytes to write; may throw to give up.
+  bool force = false;  // replace a folder that is there, if convert could have made all of it
+  // Called before each piece with the bytes written and the bytes to write, and with 0 and 0 before anything
+  // is written; may throw to give up.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };
 

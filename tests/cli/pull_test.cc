@@ -145,6 +145,10 @@ TEST_F(PullCommand, ModelsAreListedForPeopleAndPrograms) {
   for (const char* part : {"org/tiny", "main 01234567", "bert", "complete"})
     EXPECT_NE(lines(r.out)[1].find(part), std::string::npos) << r.out;
   EXPECT_NE(r.out.find(snapshot()), std::string::npos) << r.out;
+  how_.environment["HF_HUB_OFFLINE"] = "1";
+  const json here = json::parse(lines(run({"pull", "--json", kName}, how_).out).back());
+  EXPECT_EQ(here["files"], 3) << here;
+  EXPECT_GT(here["bytes"], 0) << here;
   fs::remove(snapshot() + "/model.safetensors");
   const json line = json::parse(run({"models", "--json"}, how_).out);
   EXPECT_EQ(line["name"], kName);

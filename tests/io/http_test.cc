@@ -32,6 +32,13 @@ TEST(Http, AnOriginIsSchemeHostAndPort) {
   test::expect_error("not an address", [] { origin_of("not an address"); });
 }
 
+TEST(Http, PasswordsAreLeftOut) {
+  EXPECT_EQ(without_password("https://me:secret@hub/x@y"), "https://hub/x@y");
+  EXPECT_EQ(without_password("https://a@b:c@hub?x"), "https://hub?x");
+  EXPECT_EQ(without_password("me:secret@hub"), "hub");
+  EXPECT_EQ(without_password("https://hub/x"), "https://hub/x");
+}
+
 TEST(Http, WhatIsNotPlainIsEncoded) {
   EXPECT_EQ(percent_encode("refs/pr/1", false), "refs%2Fpr%2F1");
   EXPECT_EQ(percent_encode("1_Pooling/config.json", true), "1_Pooling/config.json");

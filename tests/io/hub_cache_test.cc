@@ -11,6 +11,7 @@
 #include "bertie/error.h"
 #include "expect_error.h"
 #include "io/hub_files.h"
+#include "safetensors_file.h"
 #include "temp_folder.h"
 
 namespace bertie {
@@ -188,7 +189,7 @@ TEST_F(HubCache, ARefThatLeadsAstrayIsNotFollowed) {
 TEST_F(HubCache, ListsWhatIsHereAndWhatIsMissing) {
   EXPECT_TRUE(cached_models({.cache = folder_.path() / "none"}).empty());
   add("org/whole", kCommitA, "config.json", R"({"model_type": "roberta"})");
-  add("org/whole", kCommitA, "model.safetensors", "12345");
+  add("org/whole", kCommitA, "model.safetensors", test::file_of_bytes("12345"));
   ref("org/whole", "main", kCommitA);
   ref("org/whole", "v1", kCommitA);
   add("org/part", kCommitA, "config.json", "not JSON");
@@ -205,7 +206,8 @@ TEST_F(HubCache, ListsWhatIsHereAndWhatIsMissing) {
   const CachedModel& whole = models["org/whole"];
   EXPECT_EQ(whole.problem, "");
   EXPECT_EQ(whole.model_type, "roberta");
-  EXPECT_EQ(whole.bytes, std::string(R"({"model_type": "roberta"})").size() + 5);
+  EXPECT_EQ(whole.bytes,
+            std::string(R"({"model_type": "roberta"})").size() + test::file_of_bytes("12345").size());
   EXPECT_EQ(whole.refs, (std::vector<std::string>{"main", "v1"}));
   EXPECT_EQ(whole.path, snapshot("org/whole", kCommitA));
   EXPECT_NE(models["org/part"].problem.find("no weights"), std::string::npos) << models["org/part"].problem;

@@ -13,6 +13,7 @@
 #include "bertie/error.h"
 #include "bertie/hub.h"
 #include "io/hub_cache.h"
+#include "safetensors_file.h"
 #include "support/hub_server.h"
 #include "temp_folder.h"
 
@@ -32,11 +33,16 @@ std::string read_all(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// Weights of so many bytes, the header included.
 std::string some_bytes(size_t size) {
   std::string bytes(size, '\0');
   uint32_t x = 1;
   for (char& c : bytes) c = char((x = x * 1664525 + 1013904223) >> 24);
-  return bytes;
+  while (true) {  // how long the header is depends on the size
+    const std::string file = test::file_of_bytes(bytes);
+    if (file.size() <= size) return file;
+    bytes.resize(bytes.size() - (file.size() - size));
+  }
 }
 
 class HubPull : public testing::Test {
@@ -130,17 +136,17 @@ TEST_F(HubPull, ShardsAndModulesAreFollowed) {
                   {"path": "2_Dense", "type": "x.Dense"}, {"path": "3_Normalize", "type": "x.Normalize"}])");
   server_.add("org/st", "1_Pooling/config.json", "{}");
   server_.add("org/st", "2_Dense/config.json", R"({"a": 1})");
-  server_.add("org/st", "2_Dense/model.safetensors", "dense");
+  server_.add("org/st", "2_Dense/model.safetensors", test::file_of_bytes("dense"));
   server_.add("org/st", "model.safetensors.index.json",
               R"({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})");
-  server_.add("org/st", "model-1.safetensors", "one");
-  server_.add("org/st", "model-2.safetensors", "two");
+  server_.add("org/st", "model-1.safetensors", test::file_of_bytes("one"));
+  server_.add("org/st", "model-2.safetensors", test::file_of_bytes("two"));
   server_.add("org/st", "model-3.safetensors", "not in the index");
   const PullResult result = run("org/st");
-  EXPECT_EQ(read_all(result.path / "2_Dense/model.safetensors"), "dense");
+  EXPECT_EQ(read_all(result.path / "2_Dense/model.safetensors"), test::file_of_bytes("dense"));
   EXPECT_EQ(fs::read_symlink(result.path / "1_Pooling/config.json"),
             "../../../blobs/" + HubServer::git_sha1("{}"));
-  EXPECT_EQ(read_all(result.path / "model-2.safetensors"), "two");
+  EXPECT_EQ(read_all(result.path / "model-2.safetensors"), test::file_of_bytes("two"));
   EXPECT_FALSE(fs::exists(result.path / "model-3.safetensors"));
   EXPECT_EQ(io::missing_from(result.path, "org/st"), "");
 }
@@ -470,9 +476,89 @@ TEST_F(HubPull, OfflineNothingIsAsked) {
   expect_failure("HF_HUB_OFFLINE is set", "unset");
   EXPECT_TRUE(server_.requests().empty());
   hub_.offline = false;
-  const fs::path path = run().path;
+  const PullResult before = run();
   hub_.offline = true;
-  EXPECT_EQ(run().path, path);
+  const PullResult here = run();
+  EXPECT_EQ(here.path, before.path);
+  EXPECT_EQ(here.commit, before.commit);
+  EXPECT_EQ(here.files, before.files);
+  EXPECT_EQ(here.bytes, before.bytes);
+  EXPECT_EQ(here.downloaded, 0u);
+}
+
+TEST_F(HubPull, ABlobThatWasCutIsDownloadedAgain) {
+  const PullResult whole = run();
+  const fs::path config = repository() / "blobs" / HubServer::git_sha1(kConfig);
+  for (const uint64_t left : {uint64_t{0}, uint64_t{100'000}}) {
+    fs::resize_file(blob(weights_), left);
+    ASSERT_EQ(cached_models(hub_).size(), 1u);
+    EXPECT_NE(cached_models(hub_)[0].problem.find("model.safetensors"), std::string::npos)
+        << cached_models(hub_)[0].problem;
+    hub_.offline = true;
+    EXPECT_THROW(run(), Error);
+    hub_.offline = false;
+    const PullResult again = run();
+    expect_whole(again);
+    EXPECT_EQ(again.downloaded, weights_.size());
+    EXPECT_EQ(cached_models(hub_)[0].problem, "");
+  }
+  fs::resize_file(config, 0);
+  EXPECT_NE(cached_models(hub_)[0].problem, "");
+  expect_whole(run());
+}
+
+TEST_F(HubPull, NothingIsWrittenThroughALink) {
+  const fs::path victim = folder_.write("victim", "precious");
+  fs::create_directories(incomplete().parent_path());
+  fs::create_symlink(victim, incomplete());
+  expect_failure(".incomplete: it is not a regular file", "remove it");
+  fs::remove(incomplete());
+  const fs::path lock = hub_.cache / ".locks/models--org--tiny" / (HubServer::sha256(weights_) + ".lock");
+  fs::remove(lock);
+  fs::create_symlink(victim, lock);
+  expect_failure(".lock: it is not a regular file", "remove it");
+  EXPECT_EQ(read_all(victim), "precious");
+  fs::remove(lock);
+  expect_whole(run());
+}
+
+TEST_F(HubPull, AnAddressThatCannotWorkIsNotTriedAgain) {
+  for (const char* endpoint : {"file:///etc", "ftp://host", "http://[x", "http://host:99999999"}) {
+    hub_.endpoint = endpoint;
+    expect_failure(endpoint, "HF_ENDPOINT");
+    EXPECT_TRUE(waits_.empty()) << endpoint;
+  }
+  hub_.endpoint = "http://" + std::string(70, 'a') + ".invalid";  // too long for a name: no need to ask
+  expect_failure("the list of files", "HF_ENDPOINT");
+  EXPECT_EQ(waits_.size(), 1u);
+}
+
+TEST_F(HubPull, ThePasswordOfTheEndpointIsNotPrinted) {
+  const auto expect_silence = [&] {
+    try {
+      run();
+      ADD_FAILURE() << hub_.endpoint;
+    } catch (const Error& error) {
+      const std::string said = error.what() + error.hint();
+      EXPECT_EQ(said.find("secret"), said.npos) << said;
+      EXPECT_NE(said.find("127.0.0.1"), said.npos) << said;
+    }
+  };
+  for (const int status : {403, 404, 429}) {
+    server_.intercept = [&](const HubRequest&, HubReply& reply) {
+      reply = {.status = status, .headers = {{"Retry-After", "3600"}}};
+    };
+    hub_.endpoint = "http://me:secret@" + server_.url().substr(7);
+    expect_silence();
+  }
+  server_.intercept = [](const HubRequest& r, HubReply& reply) {
+    reply = {.status = 307, .headers = {{"Location", r.path}}};
+  };
+  expect_silence();
+  for (const char* endpoint : {"http://me:secret@127.0.0.1:1", "ftp://me:secret@127.0.0.1"}) {
+    hub_.endpoint = endpoint;
+    expect_silence();
+  }
 }
 
 TEST_F(HubPull, TwoAtOnceDownloadOnce) {

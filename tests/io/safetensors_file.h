@@ -18,6 +18,13 @@ inline std::string safetensors_file(std::string_view header, std::string_view da
   return safetensors_file(header, data, header.size());
 }
 
+// A file with one tensor of bytes.
+inline std::string file_of_bytes(std::string_view bytes) {
+  const std::string size = std::to_string(bytes.size());
+  return safetensors_file(
+      R"({"bytes":{"dtype":"U8","shape":[)" + size + R"(],"data_offsets":[0,)" + size + "]}}", bytes);
+}
+
 inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }

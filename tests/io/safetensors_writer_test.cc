@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 
 #include "io/atomic_file.h"
 #include "io/expect_error.h"
@@ -127,6 +129,41 @@ TEST(SafetensorsWriter, WhatCannotBeWrittenIsSaidAndTheOldFileStays) {
   EXPECT_EQ(files_in(folder.path()), 1u);
 }
 
+TEST(SafetensorsWriter, AFiniteNumberNeverBecomesInfinite) {
+  const test::TempFolder folder;
+  const fs::path file = folder.path() / "x.safetensors";
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> many(kWriteElements + 3, 1.f);
+  many.back() = -70000.f;
+  const TensorSource large[] = {source("large", {many.size()}, many)};
+  try {
+    write_safetensors(file, DType::kF16, large);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tensor \"large\": element 262146 is -70000, too large for F16"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(error.hint().find("--dtype bf16"), std::string::npos) << error.hint();
+  }
+  EXPECT_EQ(files_in(folder.path()), 0u);
+  write_safetensors(file, DType::kBF16, large);
+  const auto one = [&](DType dtype, float x) {
+    const TensorSource tensor[] = {source("a", {1}, {x})};
+    write_safetensors(file, dtype, tensor);
+    return all_of(*SafeTensors::open(file).find("a"))[0];
+  };
+  // The last that rounds down to the largest, and the first that does not.
+  EXPECT_EQ(one(DType::kF16, std::nextafter(65520.f, 0.f)), 65504.f);
+  expect_error("is 65520", [&] { one(DType::kF16, 65520.f); });
+  EXPECT_EQ(one(DType::kBF16, std::nextafter(0x1.FFp127f, 0.f)), 0x1.FEp127f);
+  expect_error("too large for BF16", [&] { one(DType::kBF16, -0x1.FFp127f); });
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    EXPECT_EQ(one(dtype, kInfinity), kInfinity);
+    EXPECT_EQ(one(dtype, -kInfinity), -kInfinity);
+    EXPECT_TRUE(std::isnan(one(dtype, std::numeric_limits<float>::quiet_NaN())));
+  }
+}
+
 TEST(AtomicFile, AppearsAtCommitAndNotBefore) {
   const test::TempFolder folder;
   const fs::path path = folder.path() / "x";
@@ -211,6 +248,34 @@ TEST(AtomicFile, AProcessKilledInTheMiddleLeavesTheOldFile) {
   });
   EXPECT_EQ(code, 128 + SIGKILL);
   EXPECT_EQ(read_all(file), "old");
+}
+
+TEST(AtomicFile, TheUmaskIsHonouredAndNotTouched) {
+  const test::TempFolder folder;
+  const mode_t before = umask(027);
+  {
+    AtomicFile out(folder.path() / "file");
+    out.commit();
+  }
+  EXPECT_EQ(umask(before), 027u);
+  EXPECT_EQ(fs::status(folder.path() / "file").permissions(), fs::perms(0640));
+}
+
+TEST(AtomicFile, FoldersChangePlacesAlsoWhereThereIsNoOneStep) {
+  for (const bool at_once : {true, false}) {
+    const test::TempFolder folder;
+    const fs::path a = folder.path() / "a", b = folder.path() / "b";
+    fs::create_directory(a);
+    fs::create_directory(b);
+    folder.write("a/1", "");
+    folder.write("b/2", "");
+    EXPECT_EQ(exchange_folders(a, b, at_once), 0);
+    EXPECT_TRUE(fs::exists(b / "1"));
+    EXPECT_TRUE(fs::exists(a / "2"));
+    EXPECT_EQ(exchange_folders(folder.path() / "none", b, at_once), ENOENT);
+    EXPECT_TRUE(fs::exists(b / "1"));
+    EXPECT_EQ(files_in(folder.path()), 2u);
+  }
 }
 
 }  // namespace

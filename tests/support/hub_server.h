@@ -190,7 +190,8 @@ class HubServer {
         if (revision != "main" && revision != kCommit)
           return {.status = 404, .headers = {{"X-Error-Code", "RevisionNotFound"}}};
         nlohmann::json listing = {{"id", model}, {"sha", kCommit}, {"siblings", nlohmann::json::array()}};
-        for (const auto& [file, bytes] : files) listing["siblings"].push_back({{"rfilename", file}});
+        for (const auto& [file, bytes] : files)
+          listing["siblings"].push_back({{"rfilename", file}, {"size", bytes.size()}});
         return {.headers = {{"Content-Type", "application/json"}}, .body = listing.dump()};
       }
       const std::string resolve = "/" + model + "/resolve/" + kCommit + "/";

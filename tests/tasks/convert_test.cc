@@ -144,8 +144,9 @@ TEST(Convert, LegacyNamesCopiesAndBuffersGo) {
 
 TEST(Convert, ATensorThatIsMissingIsToldOfTheOldFolder) {
   const test::TempFolder folder;
-  const fs::path old = changed_model(
-      folder, [](std::string name) { return name == "bert.encoder.layer.1.output.dense.bias" ? "" : name; });
+  const fs::path old = changed_model(folder, [](const std::string& name) {
+    return name == "bert.encoder.layer.1.output.dense.bias" ? "" : name;
+  });
   expect_error(old.string() + ": tensor bert.encoder.layer.1.output.dense.bias is missing",
                [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
   EXPECT_EQ(entries(folder.path()), 1u);
@@ -213,25 +214,91 @@ TEST(Convert, TheTokenizerAndTheModulesComeAlong) {
 TEST(Convert, OnlyForceReplacesAndOnlyAModel) {
   const test::TempFolder folder;
   const fs::path from = golden("models/plain"), to = folder.path() / "new";
+  const auto replace = [&] { convert_model({.from = from, .to = to, .force = true}); };
   fs::create_directory(to);
   convert_model({.from = from, .to = to});  // an empty folder is as good as none
-  std::ofstream(to / "mine.txt") << "mine";
   expect_error("is there already", [&] { convert_model({.from = from, .to = to}); });
   expect_error("what is converted is in it", [&] { convert_model({.from = to, .to = to, .force = true}); });
   // An error in the middle leaves the old folder as it was.
+  std::ofstream(to / "vocab.txt") << "old";
   const Conversion interrupted{
       .from = from, .to = to, .force = true, .progress = [](uint64_t done, uint64_t) {
         if (done > 0) throw Error("enough");
       }};
   expect_error("enough", [&] { convert_model(interrupted); });
-  EXPECT_EQ(read_all(to / "mine.txt"), "mine");
+  EXPECT_EQ(read_all(to / "vocab.txt"), "old");
   EXPECT_EQ(entries(folder.path()), 1u);
-  convert_model({.from = from, .to = to, .force = true});
-  EXPECT_FALSE(fs::exists(to / "mine.txt"));
+  replace();
+  EXPECT_FALSE(fs::exists(to / "vocab.txt"));
   EXPECT_EQ(entries(folder.path()), 1u);
-  fs::remove(to / "config.json");
-  expect_error("not a model's folder", [&] { convert_model({.from = from, .to = to, .force = true}); });
-  EXPECT_TRUE(fs::exists(to / "model.safetensors"));
+  std::ofstream(to / "vocab.txt") << "old";
+  for (const char* needed : {"model.safetensors", "config.json"}) {
+    fs::remove(to / needed);
+    expect_error(std::string("not a model's folder: it has no ") + needed, replace);
+  }
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(Convert, ForceDeletesNothingThatIsNotConvertsOwn) {
+  const test::TempFolder folder;
+  const fs::path from = golden("models/plain"), to = folder.path() / "new";
+  const auto replace = [&] { convert_model({.from = from, .to = to, .force = true}); };
+  convert_model({.from = from, .to = to});
+  for (const char* strange : {"thesis.tex", ".git/HEAD", "1_Pooling/config.json", "model-1.safetensors"}) {
+    const fs::path file = to / strange, top = to / *fs::path(strange).begin();
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+    expect_error("has \"" + top.filename().string() + "\" in it", replace);
+    EXPECT_EQ(read_all(file), "mine");
+    fs::remove_all(top);
+  }
+  fs::create_symlink("/dev/null", to / "vocab.txt");
+  expect_error("has \"vocab.txt\" in it", replace);
+  fs::remove(to / "vocab.txt");
+  // What came while it worked counts too.
+  const Conversion meanwhile{.from = from, .to = to, .force = true, .progress = [&](uint64_t, uint64_t) {
+                               std::ofstream(to / "notes.txt") << "mine";
+                             }};
+  expect_error("has \"notes.txt\" in it", [&] { convert_model(meanwhile); });
+  EXPECT_EQ(read_all(to / "notes.txt"), "mine");
+  EXPECT_EQ(entries(folder.path()), 1u);
+  fs::remove(to / "notes.txt");
+  // A model with modules is replaced, its folders too; others' folders are not.
+  std::ofstream(to / "modules.json")
+      << R"([{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+    {"idx":1,"name":"1","path":"1_Pooling/","type":"sentence_transformers.models.Pooling"}])";
+  fs::create_directory(to / "1_Pooling");
+  std::ofstream(to / "1_Pooling/config.json") << "{}";
+  std::ofstream(to / "1_Pooling/photo.jpg") << "mine";
+  expect_error("has \"1_Pooling/photo.jpg\" in it", replace);
+  fs::remove(to / "1_Pooling/photo.jpg");
+  replace();
+  EXPECT_FALSE(fs::exists(to / "1_Pooling"));
+}
+
+TEST(Convert, ALinkStaysAndWhatItLeadsToIsWritten) {
+  const test::TempFolder folder;
+  const fs::path from = golden("models/plain"), to = folder.path() / "real", link = folder.path() / "link";
+  fs::create_directory(to);
+  fs::create_directory_symlink("real", link);
+  for (const bool force : {false, true}) {
+    convert_model({.from = from, .to = link, .force = force});
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_TRUE(fs::exists(to / "model.safetensors"));
+  }
+  EXPECT_EQ(entries(folder.path()), 2u);
+  fs::create_directory_symlink("nowhere", folder.path() / "broken");
+  expect_error("a link to nothing", [&] { convert_model({.from = from, .to = folder.path() / "broken"}); });
+}
+
+TEST(Convert, WhoGivesUpBeforeItWritesSeesNoFolder) {
+  const test::TempFolder folder;
+  const Conversion conversion{
+      .from = golden("models/plain"), .to = folder.path() / "new", .progress = [&](uint64_t, uint64_t) {
+        EXPECT_EQ(entries(folder.path()), 0u);
+        throw Error("enough");
+      }};
+  expect_error("enough", [&] { convert_model(conversion); });
 }
 
 TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
