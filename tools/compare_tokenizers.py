@@ -265,6 +265,8 @@ def windows(program, args):
                     try:
                         ours = d.next()
                     except IndexError:
+                        if d.process.wait() != 1:  # it says so when it refuses a text; else it died
+                            raise SystemExit(f"the driver ended with {d.process.returncode}: {item} {flags} {extra}")
                         # Bertie refuses where there is no room at all for one side; the reference then gives
                         # windows that are longer than was asked.
                         if not any(len(w.ids) > limit for w in theirs.overflowing):

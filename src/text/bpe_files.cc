@@ -1,6 +1,4 @@
 // vocab.json and merges.txt, as GPT-2's and RoBERTa's tokenizers of transformers 5 read them.
-#include <algorithm>
-
 #include "text/bpe.h"
 #include "text/byte_level_road.h"
 #include "text/pre_tokenizers.h"
@@ -32,22 +30,11 @@ Definition read_bpe_files(const BpeFiles& files, const TokenizerConfig& config) 
   config.name(d.names);
   d.model_max_length = config.model_max_length.value_or(kNoLimit);
 
-  // Special tokens that the vocabulary lacks come after it, in this order.
-  const std::pair<const std::string*, const std::optional<AddedToken>*> specials[] = {
-      {&d.names.bos, &config.bos},  {&d.names.eos, &config.eos}, {&d.names.unk, &config.unk},
-      {&d.names.sep, &config.sep},  {&d.names.pad, &config.pad}, {&d.names.cls, &config.cls},
-      {&d.names.mask, &config.mask}};
-  for (auto [name, said] : specials) {
-    auto same = [name = name](const AddedToken& t) { return t.content == *name; };
-    if (name->empty() || std::any_of(d.added.begin(), d.added.end(), same)) continue;
-    AddedToken token = *said ? **said : AddedToken{.content = *name, .special = true};
-    token.id = vocabulary.id(*name);
-    if (token.id < 0) {
-      token.id = int32_t(vocabulary.size());
-      vocabulary.add_outside(*name, vocabulary.size());
-    }
-    d.added.push_back(token);
-  }
+  AddedList list(vocabulary);
+  config.add_first(d.names, list);
+  for (const std::string* name : d.names.all()) list.add(config.named(*name));
+  for (const AddedToken& t : config.extra) list.add(t);
+  d.added = list.finish([](const std::string& content) { return content; });
 
   ByteLevelSettings byte_level{.add_prefix_space = config.add_prefix_space.value_or(false)};
   if (roberta) {

@@ -196,29 +196,22 @@ Definition read_sentence_piece(std::string_view bytes, const std::string& name, 
   parts.pre_tokenizers.push_back(metaspace(marks));
   d.decoders.push_back(metaspace_decoder(marks));
 
-  // The file's control and user-defined pieces, then the named ones that these are not among.
-  auto add_token = [&](AddedToken t) {
-    if (t.content.empty() || std::any_of(d.added.begin(), d.added.end(),
-                                         [&](const AddedToken& a) { return a.content == t.content; }))
-      return;
-    t.id = vocabulary.id(t.content);
-    if (t.id < 0) t.id = int32_t(vocabulary.size()), vocabulary.add_outside(t.content, vocabulary.size());
-    d.added.push_back(std::move(t));
-  };
+  // Those with ids, the file's control and user-defined pieces, then the named ones that these are not among.
+  AddedList tokens(vocabulary);
+  config.add_first(d.names, tokens);
   for (const SentencePieceFile::Piece& p : file.pieces)
     if (p.type == SentencePieceFile::kControl || p.type == SentencePieceFile::kUserDefined)
-      add_token({.content = std::string(p.text), .special = p.type == SentencePieceFile::kControl});
+      tokens.add({.content = std::string(p.text), .special = p.type == SentencePieceFile::kControl});
   for (const std::string* token :
        {&d.names.bos, &d.names.eos, &d.names.unk, &d.names.sep, &d.names.pad, &d.names.cls})
-    add_token({.content = *token, .special = true});
-  add_token({.content = d.names.mask,
-             .lstrip = family == Family::kCamembert || (config.mask && config.mask->lstrip),
-             .normalized = config.mask && config.mask->normalized,
-             .special = true});
-  for (AddedToken& t : d.added)
-    if (t.normalized) t.content = normalized_text(parts.normalizers, t.content);
-  std::erase_if(d.added, [](const AddedToken& t) { return t.content.empty(); });
-  std::stable_partition(d.added.begin(), d.added.end(), [](const AddedToken& t) { return t.special; });
+    tokens.add({.content = *token, .special = true});
+  tokens.add({.content = d.names.mask,
+              .lstrip = family == Family::kCamembert || (config.mask && config.mask->lstrip),
+              .normalized = config.mask && config.mask->normalized,
+              .special = true});
+  for (const AddedToken& t : config.extra) tokens.add(t);
+  d.added =
+      tokens.finish([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
 
   d.post_processor = family == Family::kAlbert
                          ? bert_frame(vocabulary.id(d.names.cls), vocabulary.id(d.names.sep))

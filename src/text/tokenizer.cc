@@ -32,8 +32,11 @@ text::TokenizerConfig config_beside(const fs::path& file) {
   text::TokenizerConfig config;
   fs::path path = file.parent_path() / "tokenizer_config.json";
   if (is_there(path)) config = text::read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  if (config.has_decoder) return config;
   path.replace_filename("special_tokens_map.json");
   if (is_there(path)) config.add_special_tokens(io::MappedFile(path).text(), path.string());
+  path.replace_filename("added_tokens.json");
+  if (is_there(path)) config.add_added_tokens(io::MappedFile(path).text(), path.string());
   return config;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What a loaded tokenizer is made of. The loaders (vocab_file.cc, tokenizer_json.cc, sentence_piece.cc) make
 // a Definition; the Tokenizer is built from it and never changes.
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "bertie/tokenizer.h"
-#include "text/added_tokens.h"
+#include "text/added_list.h"
 #include "text/decoders.h"
 #include "text/post_processor.h"
 #include "text/road.h"
@@ -18,6 +19,9 @@ namespace bertie::text {
 
 struct SpecialNames {
   std::string unk = "[UNK]", cls = "[CLS]", sep = "[SEP]", pad = "[PAD]", mask = "[MASK]", bos, eos;
+
+  // In the order in which those that a vocabulary lacks are put after it.
+  std::array<const std::string*, 7> all() const { return {&bos, &eos, &unk, &sep, &pad, &cls, &mask}; }
 };
 
 inline SpecialNames roberta_names() {
@@ -46,17 +50,27 @@ struct Definition {
   size_t model_max_length = kNoLimit;
 };
 
-// tokenizer_config.json, as far as it concerns a tokenizer: every field may be missing.
+// tokenizer_config.json and what else lies beside a vocabulary, as far as it concerns a tokenizer: every
+// field may be missing.
 struct TokenizerConfig {
   std::optional<bool> lowercase, strip_accents, split_cjk, keep_accents;
   std::optional<bool> add_prefix_space, trim_offsets, add_bos_token;
   std::optional<size_t> model_max_length;
   std::string tokenizer_class;
   std::optional<AddedToken> unk, cls, sep, pad, mask, bos, eos;
+  bool has_decoder = false;       // there is an added_tokens_decoder: then no other file counts
+  std::vector<AddedToken> added;  // with ids, in their order
+  std::vector<AddedToken> extra;  // additional special tokens; without ids
 
   void name(SpecialNames& names) const;  // those that it says
   // special_tokens_map.json, whose names count more.
   void add_special_tokens(std::string_view json, const std::string& name);
+  // added_tokens.json, after the others.
+  void add_added_tokens(std::string_view json, const std::string& name);
+  // A named token with what the files say of it.
+  AddedToken named(const std::string& content) const;
+  // `added`, of which those that have a name are special.
+  void add_first(const SpecialNames& names, AddedList& list) const;
 };
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name);
 
