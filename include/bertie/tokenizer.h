@@ -1,5 +1,6 @@
 #pragma once
-// BERT's tokenizer: text in, ids and places out, equal to Hugging Face's fast tokenizers.
+// Tokenizers (WordPiece, byte-level BPE, Unigram): text in, ids and places out, equal to Hugging Face's fast
+// ones.
 //
 //   auto tokenizer = bertie::Tokenizer::load("models/bert-base-uncased");
 //   bertie::Encoding e = tokenizer.encode("You found me.");
