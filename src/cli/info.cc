@@ -29,18 +29,6 @@ std::string pooling_text(const Pooling& pooling) {
   return fmt::format("{}", fmt::join(parts, "+"));
 }
 
-// What may sit on top, and the command that uses it.
-struct NamedHead {
-  Head head;
-  std::string_view name, command;
-};
-constexpr NamedHead kHeads[] = {{Head::kMaskedLm, "masked language model", "fill-mask"},
-                                {Head::kNextSentence, "next sentence", "next-sentence"},
-                                {Head::kClassify, "sequence classification", "classify"},
-                                {Head::kTag, "token classification", "tag"},
-                                {Head::kAnswer, "question answering", "answer"},
-                                {Head::kCausalLm, "language model", "generate"}};
-
 struct File {
   std::string name;
   size_t bytes;
@@ -176,8 +164,8 @@ int info_command(const Settings& settings) {
       (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);
 
   std::vector<std::string_view> heads, commands;
-  for (const auto& [head, name, command] : kHeads)
-    if (model.has(head)) heads.push_back(name), commands.push_back(command);
+  for (Head head : kHeads)
+    if (model.has(head)) heads.push_back(name_of(head).name), commands.push_back(name_of(head).commands);
   const bool labelled = model.has(Head::kClassify) || model.has(Head::kTag);
 
   if (settings.json) {
@@ -220,9 +208,8 @@ int info_command(const Settings& settings) {
                            config.hidden, config.heads, config.intermediate, printable(config.activation)));
   row("parameters", fmt::format("{}{}", with_commas(model.parameters()),
                                 model.has_pooler() ? ", pooler included" : ", no pooler"));
-  row("heads", heads.empty()
-                   ? "none: hidden states, attention and vectors"
-                   : fmt::format("{} (bertie {})", fmt::join(heads, ", "), fmt::join(commands, ", bertie ")));
+  row("heads", heads.empty() ? "none: hidden states, attention and vectors"
+                             : fmt::format("{} ({})", fmt::join(heads, ", "), fmt::join(commands, ", ")));
   if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer",

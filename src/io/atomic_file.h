@@ -5,7 +5,7 @@
 // gives it its name in one step, and brings the folder to the disk. Whatever happens before that (an
 // exception, a full disk, a killed process, power that fails), a file that had the name before is still
 // there, whole. An object that ends without commit() removes its temporary; a process that is killed leaves
-// it behind (NAME.XXXXXX).
+// it behind (the name, a point and six letters).
 //
 // Everything throws Error that names the file and the system's reason. One thread at a time.
 #include <cstddef>

@@ -60,6 +60,25 @@ struct Family {
   bool weights_transposed = false;  // in layers, (inputs, outputs): GPT-2
 };
 
+// What each head is called, by Head's numbers: in messages, in the names of transformers' classes, by what it
+// can do, and the commands that use it.
+struct HeadName {
+  std::string_view name, suffix, verb, commands;
+};
+inline constexpr HeadName kHeadNames[] = {
+    {"masked language model", "ForMaskedLM", "fill masks", "bertie fill-mask"},
+    {"next sentence", "ForNextSentencePrediction", "judge whether a sentence follows another",
+     "bertie next-sentence"},
+    {"sequence classification", "ForSequenceClassification", "classify texts",
+     "bertie classify, bertie pair"},
+    {"token classification", "ForTokenClassification", "tag tokens", "bertie tag"},
+    {"question answering", "ForQuestionAnswering", "answer questions", "bertie answer"},
+    {"language model", "LMHeadModel", "continue texts", "bertie generate"},
+};
+inline constexpr Head kHeads[] = {Head::kMaskedLm, Head::kNextSentence, Head::kClassify,
+                                  Head::kTag,      Head::kAnswer,       Head::kCausalLm};
+constexpr const HeadName& name_of(Head head) { return kHeadNames[size_t(head)]; }
+
 // Error naming `file` for a type that is not known, with the nearest that is.
 const Family& family_of(const std::string& model_type, const std::string& file);
 std::span<const Family> families();

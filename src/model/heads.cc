@@ -43,12 +43,6 @@ ptrdiff_t speaker(const Weights& w, const Batch& b, size_t s) {
   return w.config.pad_id < 0 ? end - 1 : first;
 }
 
-std::string name_of(Head head) {
-  constexpr const char* kNames[] = {"masked-language-model", "next-sentence",      "sequence-classification",
-                                    "token-classification",  "question-answering", "language-model"};
-  return kNames[size_t(head)];
-}
-
 }  // namespace
 
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
@@ -56,11 +50,11 @@ void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
     throw Error("this checkpoint has no pooler",
                 "use the hidden states, or mean pooling as `bertie embed` does");
   if (capture.head && !w.has(*capture.head)) {
-    std::string there;
-    for (Head head : w.heads) there += (there.empty() ? "" : ", ") + name_of(head);
-    throw Error(fmt::format("this checkpoint has no {} head", name_of(*capture.head)),
+    std::vector<std::string_view> there;
+    for (Head head : w.heads) there.push_back(name_of(head).name);
+    throw Error(fmt::format("this checkpoint has no {} head", name_of(*capture.head).name),
                 there.empty() ? "it has no head at all: take a checkpoint that was fine-tuned for this"
-                              : fmt::format("it has: {}", there));
+                              : fmt::format("it has: {}", fmt::join(there, ", ")));
   }
   check_rows(capture.rows, batch.ids.size());
 }

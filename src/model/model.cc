@@ -12,6 +12,9 @@
 namespace bertie {
 namespace {
 
+// Choosing among several texts is no head of ours; its tensors have a classifier's names.
+bool chooses(const Config& config) { return config.architecture.ends_with("ForMultipleChoice"); }
+
 // The heads that a checkpoint has, by its tensors. `classifier` alone may be for texts or for tokens: the
 // architecture says which, and where it does not, a pooler does, which only texts need.
 std::vector<Head> heads_of(const Checkpoint& checkpoint, const Weights& w) {
@@ -23,7 +26,7 @@ std::vector<Head> heads_of(const Checkpoint& checkpoint, const Weights& w) {
   if (f.causal ? w.config.tied || has(f.language_model.decoder) : has(f.language_model.dense))
     heads.push_back(f.causal ? Head::kCausalLm : Head::kMaskedLm);
   if (has(f.next_sentence)) heads.push_back(Head::kNextSentence);
-  if (w.config.architecture.ends_with("ForMultipleChoice")) return heads;  // not one of ours
+  if (chooses(w.config)) return heads;
   const bool same_name = f.classifier.out == f.tagger;
   const bool for_tokens = !f.classifier.dense.empty() ? !has(f.classifier.dense)
                           : w.config.architecture.empty()
@@ -42,13 +45,11 @@ void know_unused(Checkpoint& checkpoint, const Weights& w) {
   const std::string decoder(f.language_model.decoder);
   for (const std::string& name : {decoder + ".weight", decoder + ".bias", std::string(f.language_model.bias)})
     checkpoint.know(name);
-  if (w.config.architecture.ends_with("ForMultipleChoice"))
-    for (const char* part :
-         {".weight", ".bias", ".dense.weight", ".dense.bias", ".out_proj.weight", ".out_proj.bias"})
-      checkpoint.know("classifier" + std::string(part)),
-          checkpoint.know("pre_classifier" + std::string(part));
-  for (const char* part : {"weight", "bias"})
-    checkpoint.know("multiple_choice_head.summary." + std::string(part));
+  std::vector<std::string_view> choosing{
+      "multiple_choice_head.summary"};  // GPT-2's, beside its language model
+  if (chooses(w.config)) choosing.insert(choosing.end(), {f.classifier.dense, f.tagger});
+  for (std::string_view name : choosing)
+    for (const char* part : {".weight", ".bias"}) checkpoint.know(std::string(name) + part);
 }
 
 // Weights with their table, and where the files have each tensor. What can be wrong with them has been said.
@@ -67,8 +68,7 @@ Opened open_checkpoint(const std::filesystem::path& directory) {
   w->files = io::SafeTensors::open(directory);
   const Family& f = *w->family;
   Checkpoint checkpoint(w->files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
-  const std::string base(f.prefix);
-  const std::string pooler = base + std::string(f.pooler);
+  const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
   w->has_pooler =
       !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));
   w->heads = heads_of(checkpoint, *w);
@@ -105,16 +105,11 @@ namespace {
 // The class of transformers that has just these heads.
 std::string architecture_of(const Weights& w) {
   if (!w.config.architecture.empty()) return w.config.architecture;
-  constexpr std::pair<Head, std::string_view> kNames[] = {{Head::kClassify, "ForSequenceClassification"},
-                                                          {Head::kTag, "ForTokenClassification"},
-                                                          {Head::kAnswer, "ForQuestionAnswering"},
-                                                          {Head::kMaskedLm, "ForMaskedLM"},
-                                                          {Head::kNextSentence, "ForNextSentencePrediction"},
-                                                          {Head::kCausalLm, "LMHeadModel"}};
   const std::string name(w.family->class_name);
   if (w.has(Head::kMaskedLm) && w.has(Head::kNextSentence)) return name + "ForPreTraining";
-  for (const auto& [head, suffix] : kNames)
-    if (w.has(head)) return name + std::string(suffix);
+  for (Head head : {Head::kClassify, Head::kTag, Head::kAnswer, Head::kMaskedLm, Head::kNextSentence,
+                    Head::kCausalLm})  // fine-tuned ones first
+    if (w.has(head)) return name + std::string(name_of(head).suffix);
   return name + "Model";
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bertie/error.h"
+#include "model/family.h"
 #include "tasks/pipeline_state.h"
 
 namespace bertie {
@@ -44,41 +45,18 @@ void Pipeline::set_max_length(size_t tokens) {
   state_->max_length = tokens;
 }
 
-namespace {
-
-struct Ability {
-  Head head;
-  const char *verb, *commands, *architecture;
-};
-constexpr Ability kAbilities[] = {
-    {Head::kMaskedLm, "fill masks", "bertie fill-mask", "ForMaskedLM"},
-    {Head::kNextSentence, "judge whether a sentence follows another", "bertie next-sentence",
-     "ForNextSentencePrediction or ForPreTraining"},
-    {Head::kClassify, "classify texts", "bertie classify, bertie pair", "ForSequenceClassification"},
-    {Head::kTag, "tag tokens", "bertie tag", "ForTokenClassification"},
-    {Head::kAnswer, "answer questions", "bertie answer", "ForQuestionAnswering"},
-    {Head::kCausalLm, "continue texts", "bertie generate", "GPT2LMHeadModel"},
-};
-
-}  // namespace
-
 void Pipeline::State::need(Head head) const {
   if (model().has(head)) return;
   std::string can;
-  for (const Ability& a : kAbilities)
-    if (model().has(a.head))
-      can += fmt::format("{}it can {}: {}", can.empty() ? "" : "; ", a.verb, a.commands);
+  for (Head other : kHeads)
+    if (model().has(other))
+      can += fmt::format("; it can {}: {}", name_of(other).verb, name_of(other).commands);
   if (can.empty() && !model().config().causal())
-    can = "it has no head at all, but it gives vectors: bertie embed, bertie similar";
-  const auto* wanted = std::find_if(std::begin(kAbilities), std::end(kAbilities),
-                                    [&](const Ability& a) { return a.head == head; });
-  throw Error(
-      fmt::format("this checkpoint{} cannot {}",
-                  model().config().architecture.empty() ? std::string()
-                                                        : fmt::format(" ({})", model().config().architecture),
-                  wanted->verb),
-      fmt::format("a checkpoint {}{}{}", wanted->architecture[0] == 'F' ? "…" : "", wanted->architecture,
-                  can.empty() ? "" : "; " + can));
+    can = "; it has no head at all, but it gives vectors: bertie embed, bertie similar";
+  const std::string& architecture = model().config().architecture;
+  throw Error(fmt::format("this checkpoint{} cannot {}",
+                          architecture.empty() ? "" : fmt::format(" ({})", architecture), name_of(head).verb),
+              fmt::format("a checkpoint …{}{}", name_of(head).suffix, can));
 }
 
 void Pipeline::State::add_cut(std::string_view text) {

@@ -100,6 +100,14 @@ TEST(LoadErrors, NameTheTensorThatTheModelHasNoUseFor) {
   }
 }
 
+TEST(LoadErrors, AreNoneForAHeadThatChoosesAmongTexts) {
+  Config config{.layers = 1, .hidden = 8, .heads = 2, .intermediate = 8, .vocabulary = 9, .positions = 8};
+  config.labels = {"ONE"}, config.architecture = "BertForMultipleChoice";
+  const test::TempFolder folder;
+  Model::random(config, 1, {Head::kClassify}).save(folder.path());
+  EXPECT_FALSE(Model::load(folder.path()).has(Head::kClassify));
+}
+
 TEST(LoadErrors, SayWhichFamilyMayBeMeant) {
   Checkpoint c;
   c.config([](json& j) { j["model_type"] = "robreta"; });
