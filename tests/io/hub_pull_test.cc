@@ -1,98 +1,14 @@
 // `pull` against a hub on this machine that behaves, and against one that does not.
-#include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/file.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
-#include <csignal>
-#include <fstream>
 #include <thread>
 
-#include "bertie/error.h"
-#include "bertie/hub.h"
-#include "io/hub_cache.h"
-#include "safetensors_file.h"
-#include "support/hub_server.h"
-#include "temp_folder.h"
+#include "hub_pull_fixture.h"
 
 namespace bertie {
 namespace {
 
-namespace fs = std::filesystem;
-using test::HubReply;
-using test::HubRequest;
-using test::HubServer;
-
-const std::string kModel = "org/tiny";
-const std::string kConfig = R"({"model_type": "bert"})";
-
-std::string read_all(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Weights of so many bytes, the header included.
-std::string some_bytes(size_t size) {
-  std::string bytes(size, '\0');
-  uint32_t x = 1;
-  for (char& c : bytes) c = char((x = x * 1664525 + 1013904223) >> 24);
-  while (true) {  // how long the header is depends on the size
-    const std::string file = test::file_of_bytes(bytes);
-    if (file.size() <= size) return file;
-    bytes.resize(bytes.size() - (file.size() - size));
-  }
-}
-
-class HubPull : public testing::Test {
- protected:
-  HubPull() {
-    server_.add(kModel, "config.json", kConfig);
-    server_.add(kModel, "vocab.txt", "[PAD]\n[UNK]\n");
-    server_.add(kModel, "README.md", "not wanted");
-    server_.add(kModel, "pytorch_model.bin", "not wanted either");
-    server_.add(kModel, "model.safetensors", weights_);
-    hub_.endpoint = server_.url();
-    hub_.cache = folder_.path() / "hub";
-    hub_.timeout = 1;
-    options_.wait = [this](double seconds) { waits_.push_back(seconds); };
-  }
-
-  PullResult run(const std::string& name = kModel) { return pull(name, options_, hub_); }
-
-  // The pull fails, saying this and hinting that; and nothing that was not complete can be found afterwards.
-  void expect_failure(const std::string& what, const std::string& hint = "",
-                      const std::string& name = kModel) {
-    try {
-      run(name);
-      ADD_FAILURE() << "it went well; expected: " << what;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
-      EXPECT_NE(error.hint().find(hint), std::string::npos) << error.hint();
-    }
-    EXPECT_THROW(find_model(kModel, hub_), Error);
-  }
-  fs::path repository() const { return io::repository_folder(hub_, kModel); }
-  fs::path blob(const std::string& bytes) const { return repository() / "blobs" / HubServer::sha256(bytes); }
-  fs::path incomplete() const { return blob(weights_).string() + ".incomplete"; }
-  static bool is_weights(const HubRequest& r) { return r.method == "GET" && r.path.starts_with("/cdn/"); }
-  static bool is_list(const HubRequest& r) { return r.path.starts_with("/api/"); }
-
-  void expect_whole(const PullResult& result) {
-    EXPECT_EQ(read_all(result.path / "model.safetensors"), weights_);
-    EXPECT_EQ(read_all(result.path / "config.json"), kConfig);
-    EXPECT_EQ(find_model(kModel, hub_), result.path);
-    EXPECT_EQ(fs::exists(incomplete()), false);
-  }
-
-  const std::string weights_ = some_bytes(200'000);
-  HubServer server_;
-  test::TempFolder folder_;
-  Hub hub_;
-  PullOptions options_;
-  std::vector<double> waits_;
-};
+using namespace test;
 
 TEST_F(HubPull, MakesTheLayoutThatPythonKnows) {
   const PullResult result = run();
@@ -597,110 +513,6 @@ TEST_F(HubPull, ANewCommitThatFailsLeavesTheOldOne) {
   };
   EXPECT_THROW(run(), Error);
   EXPECT_EQ(find_model(kModel, hub_), before);
-}
-
-// A child of its own, because what is done to it cannot be undone. Gives its exit code.
-template <class Body>
-int in_a_child(const Body& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-TEST_F(HubPull, AFileSizeLimitIsAnErrorAndWhatCameIsKept) {
-  const int code = in_a_child([&] {
-    signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{.rlim_cur = 100'000, .rlim_max = 100'000};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    try {
-      run();
-    } catch (const Error& error) {
-      return std::string(error.what()).find("cannot write") != std::string::npos ? 0 : 2;
-    }
-    return 1;
-  });
-  EXPECT_EQ(code, 0);
-  EXPECT_EQ(fs::file_size(incomplete()), 100'000u);
-  EXPECT_EQ(read_all(incomplete()), weights_.substr(0, 100'000));
-  EXPECT_THROW(find_model(kModel, hub_), Error);
-  const PullResult result = run();  // and goes on
-  expect_whole(result);
-  EXPECT_EQ(result.downloaded, weights_.size() - 100'000);
-}
-
-// A disk of 1 MB, which only root may make.
-int on_a_small_disk(const fs::path& folder, const std::function<int()>& body) {
-  return in_a_child([&] {
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0)
-      return 77;
-    return body();
-  });
-}
-
-TEST_F(HubPull, AFullDiskIsSeenBeforeAnythingIsDownloaded) {
-  server_.add("org/large", "config.json", kConfig);
-  server_.add("org/large", "model.safetensors", some_bytes(2'000'000));
-  const int code = on_a_small_disk(folder_.path(), [&] {
-    try {
-      run("org/large");
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      return what.find("there is no room for org/large: it needs 2.0 MB") != what.npos ? 0 : 2;
-    }
-    return 1;
-  });
-  if (code == 77) GTEST_SKIP() << "only root may mount a small disk";
-  EXPECT_EQ(code, 0);
-  EXPECT_EQ(server_.count("GET /cdn/"), 0u);
-}
-
-TEST_F(HubPull, ADiskThatFillsUpMeanwhileKeepsWhatCame) {
-  int full_disk[2];  // the server, in this process, goes on when the child's disk is full
-  ASSERT_EQ(pipe(full_disk), 0);
-  server_.intercept = [&](const HubRequest& r, HubReply& reply) {
-    if (is_weights(r) && r.header("range").empty())
-      reply.at_half = [&] {
-        char byte = 0;
-        EXPECT_EQ(read(full_disk[0], &byte, 1), 1);
-      };
-  };
-  const int code = on_a_small_disk(folder_.path(), [&] {
-    options_.progress = [&, full = false](const PullProgress& p) mutable {
-      if (!full && p.file == "model.safetensors" && p.done > 50'000) {
-        full = true;
-        std::ofstream out(folder_.path() / "filler", std::ios::binary);
-        const std::string block(4096, 'x');
-        while (out.write(block.data(), std::streamsize(block.size())).flush()) continue;
-        if (write(full_disk[1], "x", 1) != 1) return false;
-      }
-      return true;
-    };
-    try {
-      run();
-      return 1;
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      if (what.find("there is no room for model.safetensors: it needs") == what.npos) return 2;
-    }
-    if (fs::file_size(incomplete()) == 0) return 3;
-    fs::remove(folder_.path() / "filler");
-    options_.progress = {};
-    return run().downloaded < weights_.size() ? 0 : 4;
-  });
-  close(full_disk[1]);  // a child that did not come so far must not keep the server waiting
-  if (code == 77) GTEST_SKIP() << "only root may mount a small disk";
-  EXPECT_EQ(code, 0);
-}
-
-TEST_F(HubPull, ACacheThatMayNotBeWrittenIsAnError) {
-  folder_.write("file", "");
-  hub_.cache = folder_.path() / "file";
-  expect_failure("cannot write", "");
-  hub_.cache = "/proc/cache";
-  expect_failure("cannot write /proc/cache", "");
 }
 
 }  // namespace
