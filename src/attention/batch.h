@@ -16,6 +16,7 @@ struct AttentionBatch {
   float scale = 1;
   Look look = {};
   Dropout dropout = {};
+  uint32_t first_sequence = 0;  // the first sequence's number, as dropout counts them
   Matrix<const float> additive =
       {};  // (H, A): the score is Σₐ additive[a]·tanh(q[a] + k[a]); empty: q·k·scale
 

@@ -2,22 +2,15 @@
 // Which weights dropout keeps: a pure function of (seed, sequence, head, query, key). One call of Philox
 // gives 128 bits, 16 for each of 8 keys that lie 16 apart: keys j, j+16 … j+112 of a run of 128. So a vector
 // of 16 calls serves 128 keys in a row, and any narrower vector serves the same ones.
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "bertie/attention.h"
 #include "core/random.h"
+#include "kernels/dropout.h"
 
 namespace bertie {
 
-// A weight is dropped when its 16 bits are below this: rate·65536, rounded, 65535 at most.
-inline uint32_t dropout_threshold(float rate) {
-  return uint32_t(std::clamp(std::lround(double(rate) * 65536), 0L, 65535L));
-}
-
-// What a kept weight is multiplied by.
-inline double dropout_growth(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
+using kernels::dropout_growth, kernels::dropout_threshold;
 
 // Query i and key j, both counted within their sequence.
 inline bool dropout_keeps(const Dropout& dropout, size_t sequence, size_t head, size_t i, size_t j) {

@@ -47,7 +47,7 @@ inline Head head_of(const AttentionBatch& b, size_t s, size_t h) {
           .dropout = b.dropout,
           .drop_below = drop_below,
           .growth = float(dropout_growth(drop_below)),
-          .sequence = s,
+          .sequence = b.first_sequence + s,
           .head = h};
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "bertie/view.h"
+#include "core/parallel.h"
 
 namespace bertie::kernels {
 
@@ -19,5 +20,9 @@ enum class Activation { none, gelu, gelu_tanh, relu, silu, tanh };
 
 // y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit to within 1e-6.
 void activation_forward(Activation f, std::span<float> x);
+
+// dy becomes dx = dy·f'(x). `y`, if not empty, gets f(x) once more, for the layer after, whose input nobody
+// kept; it may be x itself.
+void activation_backward(Activation f, Matrix<const float> x, Matrix<float> dy, Matrix<float> y, Team& team);
 
 }  // namespace bertie::kernels

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "bertie/view.h"
+#include "core/parallel.h"
 
 namespace bertie::kernels {
 
@@ -18,5 +19,9 @@ inline void add_position_and_type(const float* position, const float* type, std:
   else
     for (size_t c = 0; c < y.size(); ++c) y[c] += position[c] + type[c];
 }
+
+// d_table[rows[t]] += factor·dy[t], in the order of t whatever the team.
+void embedding_backward(std::span<const int32_t> rows, Matrix<const float> dy, float factor,
+                        Matrix<float> d_table, Team& team);
 
 }  // namespace bertie::kernels

@@ -38,7 +38,9 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);
 
 // Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
-void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team);
+// `before`, if not empty, gets x·Wᵀ + b, of which y is f: what the backward pass wants.
+void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
+                    Matrix<float> before = {});
 
 // y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
 // while they are still in the cache. y is neither x nor residual. `sum`, if not empty, gets what was
@@ -46,5 +48,19 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
                                         Team& team, Matrix<float> sum = {});
+
+// The backward pass, without the activation (activation_backward comes before it). Workspaces are floats in
+// somebody else's memory. Sums over tokens run in order, so gradients are the same bits for any team.
+enum class Accumulate : bool { no, yes };
+
+// dx = dy·W, or dx += dy·W. W is packed anew for it, the other way round.
+size_t linear_backward_input_workspace(const Linear& layer);
+void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
+                           Team& team, Accumulate accumulate = Accumulate::no);
+
+// dW += dyᵀ·x and db += Σₜ dy; `gradient` has the layer's shape and packing.
+size_t linear_backward_weights_workspace(const Linear& layer, size_t rows);
+void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient,
+                             float* workspace, Team& team);
 
 }  // namespace bertie::kernels

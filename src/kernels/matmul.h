@@ -42,8 +42,6 @@ class Factor {
 
 inline Factor transposed(Matrix<const float> m) { return {m, true}; }
 
-enum class Accumulate : bool { no, yes };
-
 inline constexpr size_t kPackedRows = 4096;  // rows of b that are packed at a time
 
 // What matmul needs for b (inner, columns).

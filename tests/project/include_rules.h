@@ -18,8 +18,9 @@ inline const std::map<std::string, std::set<std::string>, std::less<>> kMayInclu
     {"attention", {"core", "kernels"}},
     {"model", {"core", "io", "kernels", "attention"}},
     {"tasks", {"core", "io", "text", "kernels", "attention", "model"}},
+    {"train", {"core", "io", "text", "kernels", "attention", "model", "tasks"}},
     {"explain", {"core", "io", "text", "kernels", "attention", "model", "tasks"}},
-    {"cli", {"core", "io", "text", "kernels", "attention", "model", "tasks", "explain"}},
+    {"cli", {"core", "io", "text", "kernels", "attention", "model", "tasks", "train", "explain"}},
 };
 
 // The header that a line includes: its name, and whether in quotes.

@@ -1,0 +1,98 @@
+#pragma once
+// A model that learns: its parameters and their gradients, each one flat block, and the pass forward and back
+// that adds a batch's gradients. What is done with them (optimisers, data, checkpoints) is the train room's.
+//
+//   auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, seed, {});
+//   learner->learn(lesson, sums, ready);        // gradients() += d(Σ scale·loss)/d(parameters())
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bertie/model.h"
+#include "bertie/transformer.h"
+#include "kernels/cross_entropy.h"
+#include "model/tensors.h"
+
+namespace bertie {
+
+using kernels::LossSum;
+
+// What a head is to say about a batch. The loss of goals adds up, each times its scale: 1 / (how many targets
+// the whole step has, over all micro-batches and ranks), so that a step's gradient is that of the mean.
+struct Goal {
+  Head head;                           // an encoder-decoder: kCausalLm, of the targets
+  std::span<const int32_t> rows = {};  // kMaskedLm, kCausalLm, kTag: which tokens; empty: all
+  std::span<const int32_t> targets =
+      {};                              // one for each row, or sequence (kNextSentence, kClassify); -1: none.
+                                       // kAnswer: two for each sequence, its first and last token's place
+  std::span<const float> values = {};  // kClassify, regression (B) or several labels (B, labels): instead
+  float scale = 1;
+};
+
+struct Lesson {
+  Batch batch;
+  Batch target = {};  // encoder-decoder: what the decoder reads
+  std::span<const Goal> goals;
+  // What decides the dropout masks: a seed (none: no dropout), and the number of the batch's first sequence
+  // in its step, so that masks do not depend on how a step is cut into micro-batches and ranks.
+  std::optional<uint64_t> dropout_seed = {};
+  uint32_t first_sequence = 0;
+};
+
+struct LearnerOptions {
+  int threads = 0;         // 0: one for every core
+  bool recompute = false;  // keep only what goes into a layer, and compute the rest again on the way back
+};
+
+// A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).
+struct Segment {
+  std::string name;
+  size_t first = 0, count = 0;
+  bool decays = true;  // weight decay: not biases, not norms
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  std::span<float> parameters() { return parameters_; }
+  std::span<float> gradients() { return gradients_; }
+  const std::vector<Segment>& segments() const { return segments_; }
+  // Tensors by their names in checkpoints; read_back gives their numbers.
+  virtual const std::vector<TensorSpec>& tensors() const = 0;
+  virtual const std::vector<TensorSpec>& gradient_tensors() const = 0;
+  virtual size_t memory() const = 0;  // bytes for activations so far
+  virtual Team& team() = 0;           // not while a pass runs
+
+  // Forward and back. sums[i] += the loss of goal i, not scaled. Gradients are added to. `ready`, if there,
+  // is told as the pass goes back: from this place of gradients() on to the end, all is final.
+  using Ready = std::function<void(size_t first)>;
+  virtual void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready = {}) = 0;
+  // Forward alone, without dropout.
+  virtual void evaluate(const Lesson& lesson, std::span<LossSum> sums) = 0;
+
+  // config.json and model.safetensors, for transformers and Model::load.
+  virtual void save(const std::filesystem::path& directory,
+                    Precision precision = Precision::kFloat32) const = 0;
+  // Reads parameters from such a folder. Heads that the folder does not have keep what they are, and are
+  // returned by name; anything else that is missing or of another shape is an Error.
+  virtual std::vector<std::string> load(const std::filesystem::path& directory) = 0;
+
+ protected:
+  std::span<float> parameters_, gradients_;
+  std::vector<Segment> segments_;
+};
+
+// Fresh parameters as BERT's authors drew them: normal with standard deviation 0.02 cut off at two of them,
+// biases 0, LayerNorm's gamma 1 (GPT-2: what adds to the residual stream, less by √(2·layers)).
+std::unique_ptr<Learner> make_learner(const Config& config, const std::vector<Head>& heads, uint64_t seed,
+                                      const LearnerOptions& options);
+std::unique_ptr<Learner> make_learner(const TransformerConfig& config, uint64_t seed,
+                                      const LearnerOptions& options);
+
+}  // namespace bertie
