@@ -20,9 +20,10 @@ namespace bertie::kernels::HWY_NAMESPACE {
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
-// `then` is the panel that this thread will probably want after that.
+// `then` is the panel that this thread will probably want after that. If there is a place for activated, y
+// stays as it is before f.
 void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then,
-                   Activation f, Matrix<float> y) {
+                   Activation f, Matrix<float> y, Matrix<float> activated) {
   const RowTiles tiles(x.rows());
   HWY_ALIGN float edge[kMaxTileRows * kPanel];
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
@@ -57,7 +58,13 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                     .prefetch_lines = line1 - line0});
         if (!whole)
           for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, y.row(r0 + r) + n0);
-        if (final_slice) activate_rows(f, y.row(r0) + n0, rows, width, y.stride());
+        if (!final_slice) continue;
+        if (activated.empty()) {
+          activate_rows(f, y.row(r0) + n0, rows, width, y.stride());
+        } else {
+          for (size_t r = r0; r < r0 + rows; ++r) std::copy_n(y.row(r) + n0, width, activated.row(r) + n0);
+          activate_rows(f, activated.row(r0) + n0, rows, width, activated.stride());
+        }
       }
     }
   }
@@ -159,18 +166,21 @@ class Schedule {
 };
 
 void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f,
-             Matrix<float> y) {
-  HWY_DYNAMIC_DISPATCH(linear_panels)
-  (x.slice_rows(c.r0, c.r1 - c.r0), layer, c.first, c.last, c.then, f, y.slice_rows(c.r0, c.r1 - c.r0));
+             Matrix<float> y, Matrix<float> activated = {}) {
+  const auto part = [&](auto m) { return m.empty() ? m : m.slice_rows(c.r0, c.r1 - c.r0); };
+  HWY_DYNAMIC_DISPATCH(linear_panels)(part(x), layer, c.first, c.last, c.then, f, part(y), part(activated));
 }
 
 }  // namespace
 
-void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team) {
+void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
+                    Matrix<float> before) {
   assert(x.cols() == layer.inputs && y.cols() == layer.outputs && x.rows() == y.rows());
   if (x.rows() == 0) return;
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
-  team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], x, layer, f, y); });
+  const Matrix<float> product = before.empty() ? y : before, activated = before.empty() ? before : y;
+  team.parallel_for(schedule.chunks(),
+                    [&](size_t chunk) { compute(schedule[chunk], x, layer, f, product, activated); });
 }
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
