@@ -45,7 +45,7 @@ struct TrainOptions {
   uint64_t steps = 0, tokens = 0;
   double seconds = 0;
 
-  double rate = 1e-3;
+  double rate = 0;  // the highest; 0: pretrain takes one that fits the model's width
   Schedule schedule = Schedule::kLinear;
   double warmup = 0.1;    // share of the run, 0 … 1; from 1 on it is a number of steps, which needs `steps`
   double cooldown = 0.2;  // of kStable: share of the run
@@ -92,7 +92,7 @@ struct EvalResult {
   bool has_labels = false, best = false;
 };
 
-// Called on rank 0 only, between steps.
+// Called between steps, all but `stop` on rank 0 only.
 struct TrainEvents {
   std::function<void(const TrainProgress&)> progress = {};  // after each step
   std::function<void(const EvalResult&)> evaluated = {};

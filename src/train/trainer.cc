@@ -157,7 +157,7 @@ TrainResult Trainer::run() {
   TrainResult result;
   while (!finished()) {
     step();
-    const bool stop = parts_.ranks.any(first_rank() && events_.stop && events_.stop());
+    const bool stop = parts_.ranks.any(events_.stop && events_.stop());
     bool best = false;
     if (!stop && eval_due()) best = evaluate().best;
     if (best || save_due()) save(best);
