@@ -36,6 +36,7 @@ struct PretrainingOptions {
   bool whole_words = false;    // mask all pieces of a word or none
   double short_rate = 0.1;     // of sequences that are meant to be shorter, by chance (not for causal)
   uint64_t seed = 0;
+  uint64_t shuffled_tokens = uint64_t{1} << 27;  // text that is shuffled as one, or a shard if that is more
   // The held-out part: in the text's order, cut and masked the same in every epoch.
   bool held_out = false;
 };
