@@ -147,6 +147,19 @@ def goals(net, name, inputs, draw):
     raise SystemExit(f"{name}: no such head")
 
 
+def sequences_for(net, name, lengths, draw):
+    """Inputs and goals; a length is a pair, of which the second is a decoder's."""
+    sequences = []
+    for n, m in lengths:
+        if head_of(name) == "seq2seq":
+            s = {"input_ids": draw.tokens(net, n), "decoder_input_ids": draw.tokens(net, m)}
+            s["decoder_input_ids"][0] = net.config.decoder_start_token_id
+        else:
+            s = sequence_inputs(net, name, n, draw)
+        sequences.append(s | goals(net, name, s, draw))
+    return sequences
+
+
 def counts(head, sequence):
     """How many targets a sequence has, goal by goal: what its losses weigh in the batch's mean."""
     if head in ("masked-lm", "token-classification", "seq2seq"):
@@ -269,14 +282,7 @@ def make(name, seed):
     net, head, draw = load(name), head_of(name), Draw(seed)
     if name.startswith("gpt2") and net.config.pad_token_id is None:
         net.config.pad_token_id = net.config.vocab_size - 1  # so that a padded batch can be classified
-    sequences = []
-    for n, m in [(7, 5), (2, 11), (13, 1), (1, 3)]:
-        if head == "seq2seq":
-            s = {"input_ids": draw.tokens(net, n), "decoder_input_ids": draw.tokens(net, m)}
-            s["decoder_input_ids"][0] = net.config.decoder_start_token_id
-        else:
-            s = sequence_inputs(net, name, n, draw)
-        sequences.append(s | goals(net, name, s, draw))
+    sequences = sequences_for(net, name, [(7, 5), (2, 11), (13, 1), (1, 3)], draw)
     loss = one_by_one(net, head, sequences)
     want = gradients(net)
     differs = lambda: (abs(padded(net, head, sequences) - loss) > 1e-12 * loss
