@@ -129,7 +129,7 @@ void expect_gradients(const Learner& learner, const test::Expected& expected) {
   }
 }
 
-// Every gradient that transformers has is one that the learner has.
+// Each has the gradients that the other has.
 void expect_all_learn(const Learner& learner, const std::string& name) {
   std::set<std::string> ours, theirs;
   for (const TensorSpec& t : learner.gradient_tensors()) ours.insert("gradient." + t.name);
