@@ -248,7 +248,10 @@ int pretrain_command(const Settings& settings) {
   const PretrainJob job = job_of(settings);
   const bool bf16 =
       choice_of<bool>("--precision", settings.precision, false, {{"fp32", false}, {"bf16", true}});
-  const std::unique_ptr<Collective> ranks = join_ranks();
+  const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
+    end_progress_line();
+    warn(printable(what), printable(hint));
+  });
   const bool speaks = ranks->rank() == 0;
   if (bf16 && speaks && !settings.quiet)
     warn("products in bf16 are not there yet: this run computes in fp32", "--precision fp32 says so itself");

@@ -39,4 +39,20 @@ void embed(const Weights& w, const Batch& b, std::span<const int32_t> positions,
   });
 }
 
+void find_positions(const Batch& b, const KeyValues* cache, std::vector<int32_t>& positions) {
+  positions.resize(b.ids.size());
+  for (size_t s = 0; s < b.size(); ++s)
+    for (int32_t t = b.offsets[s]; t < b.offsets[s + 1]; ++t)
+      positions[size_t(t)] = t - b.offsets[s] + (cache ? int32_t(cache->sequences[s].length) : 0);
+}
+
+void embed(const TransformerWeights& w, const Batch& b, std::span<const int32_t> positions, Matrix<float> y,
+           Team& team) {
+  const float scale = w.word_scale();
+  look_up(w.word, b.ids, y, team, [&](size_t t, std::span<float> row) {
+    for (float& x : row) x *= scale;
+    kernels::add_position_and_type(w.position.row(size_t(positions[t])), nullptr, row);
+  });
+}
+
 }  // namespace bertie

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "model/cache.h"
+#include "model/transformer_weights.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -20,5 +21,10 @@ void find_positions(const Weights& w, const Batch& batch, const KeyValues* cache
 // y[t] = word[ids[t]] + position[positions[t]] + type[types[t]]
 void embed(const Weights& w, const Batch& batch, std::span<const int32_t> positions, Matrix<float> y,
            Team& team);
+// The Transformer's: positions are places in the sequence, with a cache those that it has come to, and
+// y[t] = word[ids[t]]·√C + position[positions[t]]
+void find_positions(const Batch& batch, const KeyValues* cache, std::vector<int32_t>& positions);
+void embed(const TransformerWeights& w, const Batch& batch, std::span<const int32_t> positions,
+           Matrix<float> y, Team& team);
 
 }  // namespace bertie

@@ -125,10 +125,8 @@ class EncoderLearner final : public Learner {
 PassShape EncoderLearner::shape_of(const Lesson& lesson) {
   const Config& c = w_.config;
   const Batch& b = lesson.batch;
-  row_numbers_.resize(lesson.dropout_seed ? b.ids.size() : 0);
-  for (size_t s = 0; s < b.size() && lesson.dropout_seed; ++s)
-    for (int32_t t = b.offsets[s]; t < b.offsets[s + 1]; ++t)
-      row_numbers_[size_t(t)] = uint64_t{lesson.first_sequence + s} << 32 | uint32_t(t - b.offsets[s]);
+  row_numbers_.clear();
+  if (lesson.dropout_seed) number_rows(b.offsets, lesson.first_sequence, row_numbers_);
   const auto rate = float(c.dropout);
   return {.offsets = b.offsets,
           .hidden = c.hidden,
@@ -298,8 +296,10 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
       attend_forward(shape, layer, score_scale(c, l), drop, x_, norm_first() ? sum_ : x_, kept.attention, h_,
                      scratch_, team_);
       kernels::linear_forward(h_, layer.up, kernels::Activation::none, kept.feed_forward.up, team_);
+    } else {
+      kernels::normalised_output(kept.attention.norm.x, layer.attention_norm, h_, team_);
     }
-    feed_backward(shape, layer, to, drop, kept.attention, kept.feed_forward, d_, d_sum_, scratch_, team_);
+    feed_backward(shape, layer, to, drop, h_, kept.feed_forward, d_, d_sum_, scratch_, team_);
     attend_backward(shape, layer, to, score_scale(c, l), drop, x_, kept.attention, d_, d_sum_, scratch_,
                     team_);
     if (ready && !shared) ready(size_t(to.qkv.packed - gradients_.data()));

@@ -14,6 +14,18 @@ namespace bertie {
 
 using kernels::Accumulate, kernels::Activation;
 
+void check_targets(const Goal& goal, size_t wanted, size_t classes, size_t tokens) {
+  const std::string_view name = name_of(goal.head).name;
+  if (goal.targets.size() != wanted)
+    throw Error(fmt::format("{}: {} targets where the batch asks for {}", name, goal.targets.size(), wanted));
+  for (int32_t target : goal.targets)
+    if (target >= 0 && size_t(target) >= classes)
+      throw Error(fmt::format("{}: target {} is outside its {} outputs", name, target, classes));
+  for (int32_t row : goal.rows)
+    if (row < 0 || size_t(row) >= tokens)
+      throw Error(fmt::format("{}: row {} is not in the batch of {} tokens", name, row, tokens));
+}
+
 void HeadPass::check(const Batch& batch, const Goal& goal) const {
   const std::string_view name = name_of(goal.head).name;
   if (!w.has(goal.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
@@ -32,14 +44,7 @@ void HeadPass::check(const Batch& batch, const Goal& goal) const {
       throw Error(fmt::format("{}: {} values for {} outputs", name, goal.values.size(), numbers));
     return;
   }
-  if (goal.targets.size() != wanted)
-    throw Error(fmt::format("{}: {} targets where the batch asks for {}", name, goal.targets.size(), wanted));
-  for (int32_t target : goal.targets)
-    if (target >= 0 && size_t(target) >= classes)
-      throw Error(fmt::format("{}: target {} is outside its {} outputs", name, target, classes));
-  for (int32_t row : goal.rows)
-    if (row < 0 || size_t(row) >= batch.ids.size())
-      throw Error(fmt::format("{}: row {} is not in the batch of {} tokens", name, row, batch.ids.size()));
+  check_targets(goal, wanted, classes, batch.ids.size());
 }
 
 void HeadPass::backward(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& layer,

@@ -16,6 +16,9 @@
 
 namespace bertie {
 
+// Error unless a goal has `wanted` targets below `classes`, and rows within the batch's tokens.
+void check_targets(const Goal& goal, size_t wanted, size_t classes, size_t tokens);
+
 struct HeadPass {
   const Weights& w;
   const Weights* gradient = nullptr;  // null: the loss alone

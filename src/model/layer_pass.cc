@@ -42,6 +42,13 @@ Matrix<float> narrow(Matrix<float> wide, size_t cols) { return {wide.data(), wid
 
 }  // namespace
 
+void number_rows(std::span<const int32_t> offsets, uint32_t first_sequence, std::vector<uint64_t>& rows) {
+  rows.resize(size_t(offsets.back()));
+  for (size_t s = 0; s + 1 < offsets.size(); ++s)
+    for (int32_t t = offsets[s]; t < offsets[s + 1]; ++t)
+      rows[size_t(t)] = uint64_t{first_sequence + s} << 32 | uint32_t(t - offsets[s]);
+}
+
 LayerMasks masks_for(const PassShape& shape, uint64_t seed, size_t layer) {
   LayerMasks masks;
   if (!shape.rows.empty() && shape.attention_rate > 0)
@@ -118,10 +125,6 @@ void feed_forward(const PassShape& shape, const LayerWeights& w, const LayerMask
                                        shape.norm_first ? sum : Matrix<float>(), kept.norm, y, team);
 }
 
-namespace {
-
-// Back through the norm at a half's end. d, the norm's output's gradient, becomes the sum's; with norms first
-// it is `carry` that does. Gives what goes into the half's last product: the sum's gradient, masked.
 Matrix<const float> norm_backward(const kernels::Normalised& kept, const kernels::LayerNorm& norm,
                                   const kernels::LayerNorm& gradient, const RowDropout& mask, Matrix<float> d,
                                   Matrix<float> carry, const PassScratch& scratch, Team& team) {
@@ -132,10 +135,8 @@ Matrix<const float> norm_backward(const kernels::Normalised& kept, const kernels
   return masked.empty() ? sum : masked;
 }
 
-}  // namespace
-
 void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient,
-                   const LayerMasks& masks, const KeptAttention& before, const KeptFeedForward& kept,
+                   const LayerMasks& masks, Matrix<const float> h, const KeptFeedForward& kept,
                    Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team) {
   const Matrix<const float> d_out = norm_backward(kept.norm, w.output_norm, gradient.output_norm,
                                                   masks.feed_forward, d, carry, scratch, team);
@@ -145,8 +146,6 @@ void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWei
   kernels::activation_backward(shape.activation, kept.up, d_inner, kept.up, team);  // kept.up is f(u) now
   if (masks.activation.dropout.rate > 0) kernels::dropout_rows(kept.up, masks.activation, kept.up, team);
   kernels::linear_backward_weights(kept.up, d_out, gradient.down, scratch.backward, team);
-  const Matrix<float> h = scratch.more;
-  kernels::normalised_output(before.norm.x, w.attention_norm, h, team);
   kernels::linear_backward_weights(h, d_inner, gradient.up, scratch.backward, team);
   kernels::linear_backward_input(d_inner, w.up, d, scratch.backward, team,
                                  carry.empty() ? Accumulate::yes : Accumulate::no);

@@ -16,6 +16,7 @@
 // goes into; with norms first the sum's gradient is carried beside: `carry`.
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "attention/scaled_dot_product.h"
 #include "core/arena.h"
@@ -39,6 +40,9 @@ struct PassShape {
 
   size_t tokens() const { return size_t(offsets.back()); }
 };
+
+// Each token's number: its sequence's, counted from first_sequence on, and its place there.
+void number_rows(std::span<const int32_t> offsets, uint32_t first_sequence, std::vector<uint64_t>& rows);
 
 // The masks of one layer; made from the step's seed and the layer's number.
 struct LayerMasks {
@@ -87,10 +91,16 @@ void feed_forward(const PassShape& shape, const LayerWeights& w, const LayerMask
                   Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept, Matrix<float> y,
                   const PassScratch& scratch, Team& team);
 
+// Back through the norm at a half's end. d, the norm's output's gradient, becomes the sum's; with norms first
+// it is `carry` that does. Gives what goes into the half's last product: the sum's gradient, masked.
+Matrix<const float> norm_backward(const kernels::Normalised& kept, const kernels::LayerNorm& norm,
+                                  const kernels::LayerNorm& gradient, const kernels::RowDropout& mask,
+                                  Matrix<float> d, Matrix<float> carry, const PassScratch& scratch,
+                                  Team& team);
 // d: the gradient of y, becomes that of h. carry: with norms first the gradient of s' and then of m, else
-// empty. kept.up is used up.
+// empty. kept.up is used up. h may be scratch.more.
 void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient,
-                   const LayerMasks& masks, const KeptAttention& before, const KeptFeedForward& kept,
+                   const LayerMasks& masks, Matrix<const float> h, const KeptFeedForward& kept,
                    Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team);
 // d: the gradient of h, becomes that of x. carry: of m, then of s.
 void attend_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient, float scale,

@@ -40,6 +40,7 @@ class ThreadRanks {
     Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
     int rank() const override { return rank_; }
     int size() const override { return all_.size_; }
+    int ranks_here() const override { return all_.size_; }
     void start_sum(std::span<float> part) override {
       all_.sums_started += rank_ == 0;
       pending_.push_back(part);
