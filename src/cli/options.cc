@@ -1,4 +1,4 @@
-// The table; its chapter about tasks is in task_options.cc.
+// The table; its chapters about tasks and about data are in task_options.cc and data_options.cc.
 #include "cli/options.h"
 
 #include <algorithm>
@@ -404,10 +404,13 @@ std::vector<Command> other_commands() {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = [] {
     std::vector<Command> all = other_commands();
-    const auto attend =
-        std::find_if(all.begin(), all.end(), [](const Command& c) { return c.name == "attend"; });
-    const std::vector<Command> tasks = task_commands();
-    all.insert(attend, tasks.begin(), tasks.end());
+    const auto insert_before = [&](std::string_view name, const std::vector<Command>& chapter) {
+      const auto place =
+          std::find_if(all.begin(), all.end(), [&](const Command& c) { return c.name == name; });
+      all.insert(place, chapter.begin(), chapter.end());
+    };
+    insert_before("attend", task_commands());
+    insert_before("bench", data_commands());
     return all;
   }();
   return table;

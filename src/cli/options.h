@@ -48,6 +48,10 @@ struct Settings {
   std::vector<std::string> drop;
   bool drop_unknown = false, force = false;
 
+  std::optional<std::string> out, field;  // vocab, prepare
+  std::optional<size_t> size, min_frequency, alphabet_limit, shard_size;
+  std::optional<double> held_out;
+
   bool man = false, markdown = false;  // help
 };
 
@@ -87,8 +91,9 @@ struct Command {
 };
 
 const std::vector<Command>& commands();
-std::vector<Command> task_commands();  // a part of them
-Option file_option();                  // --file
+std::vector<Command> task_commands();  // parts of them
+std::vector<Command> data_commands();
+Option file_option();  // --file
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at
 const std::vector<Choice>& exit_codes();
@@ -125,6 +130,8 @@ int pull_command(const Settings& settings);
 int models_command(const Settings& settings);
 int bench_command(const Settings& settings);
 int convert_command(const Settings& settings);
+int vocab_command(const Settings& settings);
+int prepare_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

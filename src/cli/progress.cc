@@ -33,4 +33,31 @@ void Progress::finish(size_t count, std::string_view where) {
   end_progress_line();
 }
 
+TextMeter::TextMeter(const Settings& settings)
+    : wanted_(!settings.quiet && (settings.verbose || is_terminal(2))), pause_(is_terminal(2) ? 0.25 : 2) {}
+
+double TextMeter::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void TextMeter::operator()(uint64_t done, uint64_t total, uint64_t text) {
+  const double now = seconds();
+  if (!wanted_ || now - last_ < pause_) return;
+  last_ = now;
+  std::string line = fmt::format("{} of text, {:.1f} MB/s", size_text(text), double(text) / 1e6 / now);
+  if (total > 0 && done > 0) {
+    const double share = std::min(1.0, double(done) / double(total));
+    line = fmt::format("{:3.0f}%  {}, {} left", 100 * share, line, duration_text(now / share - now));
+  }
+  show_progress_line(line);
+}
+
+void TextMeter::finish(uint64_t text) {
+  if (!wanted_) return;
+  const double now = seconds();
+  show_progress_line(fmt::format("{} of text in {:.1f} s, {:.1f} MB/s", size_text(text), now,
+                                 double(text) / 1e6 / std::max(now, 1e-3)));
+  end_progress_line();
+}
+
 }  // namespace bertie::cli

@@ -24,4 +24,20 @@ class Progress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// The same for text that goes by in megabytes. Thread by thread, not two at once.
+class TextMeter {
+ public:
+  explicit TextMeter(const Settings& settings);
+
+  // Bytes of the files so far and of all (0: unknown), and of text.
+  void operator()(uint64_t done, uint64_t total, uint64_t text);
+  void finish(uint64_t text);
+  double seconds() const;
+
+ private:
+  bool wanted_;
+  double pause_, last_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace bertie::cli

@@ -1,0 +1,115 @@
+// The table's chapter about data: from text to what a model learns from.
+#include "cli/options.h"
+
+namespace bertie::cli {
+namespace {
+
+const Option kField{.name = "field",
+                    .argument = "NAME",
+                    .help = "the files are JSON lines, and the key NAME of each has a document",
+                    .to = &Settings::field};
+
+constexpr std::string_view kTexts =
+    "FILE is a text file, a folder (all files in it and below, in the order of their names) or - for "
+    "standard "
+    "input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line ends a "
+    "document. With --field the files are JSON lines instead.";
+
+const std::string kVocabAbout =
+    std::string(
+        "Learns a WordPiece vocabulary from texts: [PAD], [UNK], [CLS], [SEP], [MASK], the characters, "
+        "and then the pieces that joining the most frequent neighbours gives, again and again. Writes "
+        "vocab.txt, and tokenizer_config.json beside it, as bertie and transformers read them.\n\n") +
+    std::string(kTexts);
+
+const std::string kPrepareAbout =
+    std::string(
+        "Splits texts into sentences, tokenizes them and writes shards, files of tokens that training "
+        "maps into memory. The tokenizer's files are copied beside them.\n\n") +
+    std::string(kTexts) +
+    "\n\nA run that was stopped goes on when it is started again in the same way: whole shards stay, and the "
+    "result is the same, byte for byte.";
+
+}  // namespace
+
+std::vector<Command> data_commands() {
+  return {
+      {.name = "vocab",
+       .words = "FILE...",
+       .most_words = SIZE_MAX,
+       .summary = "learn a WordPiece vocabulary from texts",
+       .about = kVocabAbout,
+       .options = {{.name = "out",
+                    .letter = 'o',
+                    .argument = "FILE",
+                    .help = "vocab.txt to write",
+                    .standard = "vocab.txt",
+                    .to = &Settings::out},
+                   {.name = "size",
+                    .argument = "N",
+                    .help = "tokens in the vocabulary, at most",
+                    .standard = "30522",
+                    .to = &Settings::size,
+                    .least = 6,
+                    .most = 4'000'000},
+                   {.name = "min-frequency",
+                    .argument = "N",
+                    .help = "join two pieces that stand together at least N times",
+                    .standard = "2",
+                    .to = &Settings::min_frequency,
+                    .least = 1},
+                   {.name = "alphabet-limit",
+                    .argument = "N",
+                    .help = "characters to keep, the most frequent ones",
+                    .standard = "1000",
+                    .to = &Settings::alphabet_limit,
+                    .least = 1},
+                   {.name = "cased", .help = "keep capitals and accents", .to = &Settings::cased},
+                   kField},
+       .examples = {{"bertie vocab --out model/vocab.txt texts/", "as for bert-base-uncased"},
+                    {"bertie vocab --cased --size 8000 --out cased/vocab.txt news.txt.xz", "small and cased"},
+                    {"zcat dump.jsonl.gz | bertie vocab --field text -", "in a pipe"}},
+       .run = vocab_command},
+      {.name = "prepare",
+       .words = "FILE...",
+       .most_words = SIZE_MAX,
+       .summary = "texts to shards of tokens, for pre-training",
+       .about = kPrepareAbout,
+       .options = {{.name = "out",
+                    .letter = 'o',
+                    .argument = "DIR",
+                    .help = "folder for the shards",
+                    .to = &Settings::out},
+                   {.name = "vocab",
+                    .argument = "FILE",
+                    .help = "vocab.txt or tokenizer.json to use, instead of a model's",
+                    .to = &Settings::vocab},
+                   {.name = "cased",
+                    .help = "the vocab.txt is cased: keep capitals and accents",
+                    .to = &Settings::cased},
+                   {.name = "held-out",
+                    .argument = "SHARE",
+                    .help = "share of documents to keep for evaluation, in shards of their own",
+                    .standard = "0",
+                    .to = &Settings::held_out},
+                   {.name = "shard-size",
+                    .argument = "MB",
+                    .help = "size at which a shard is full",
+                    .standard = "64",
+                    .to = &Settings::shard_size,
+                    .least = 1,
+                    .most = 1024},
+                   {.name = "force",
+                    .help = "begin anew in a folder that has other shards; these are removed",
+                    .to = &Settings::force},
+                   kField},
+       .examples = {{"bertie prepare --vocab vocab.txt --held-out 0.01 --out shards texts/",
+                     "a folder of texts, one document in a hundred for evaluation"},
+                    {"bertie prepare -m gpt2 --out shards --field text dump.jsonl.zst",
+                     "JSON lines, for GPT-2"},
+                    {"xzcat wiki.txt.xz | bertie prepare --vocab vocab.txt --out shards -", "in a pipe"}},
+       .run = prepare_command},
+  };
+}
+
+}  // namespace bertie::cli

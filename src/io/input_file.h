@@ -1,0 +1,44 @@
+#pragma once
+// The bytes of a file or of standard input ("-"), unpacked on the way where they are gzip, xz or Zstandard:
+// their first bytes tell, not their name. Reads from front to end; memory does not grow with the file.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace bertie::io {
+
+class InputFile {
+ public:
+  // Throws Error where it cannot be opened.
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  // Fills `out` from the front and returns how much; 0 at the end alone. Error where reading fails or packed
+  // data is damaged or ends too early.
+  size_t read(std::span<char> out);
+
+  uint64_t taken() const { return taken_; }  // bytes of the file so far, packed ones where it is packed
+  uint64_t size() const { return size_; }    // of the file; 0 if nobody knows
+  const std::string& name() const { return name_; }  // for errors
+
+ private:
+  class Unpacker;
+  class Gzip;
+  class Xz;
+  class Zstd;
+  size_t read_raw(std::span<char> out);
+  bool fill();  // more packed bytes; false at the end
+
+  std::string name_;
+  int file_ = -1;
+  uint64_t taken_ = 0, size_ = 0;
+  std::string packed_;  // read and not yet unpacked: from begin_ to end_
+  size_t begin_ = 0, end_ = 0;
+  std::unique_ptr<Unpacker> unpacker_;
+};
+
+}  // namespace bertie::io
