@@ -90,9 +90,10 @@ class Case:
         return loss
 
     def round(self, batch, seconds):
-        """Adds the times of steps, in ms; the first of all, which allocates and compiles, is left out."""
+        """Adds the times of steps, in ms; the first of all, which allocate and compile, are left out."""
         if not self.times:
-            self.step(batch)
+            for _ in range(3 if "compile" in self.mode else 1):
+                self.step(batch)
         begin, taken = time.perf_counter(), []
         while len(taken) < 2 or time.perf_counter() - begin < seconds:
             start = time.perf_counter()

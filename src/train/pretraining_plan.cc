@@ -71,38 +71,40 @@ Stretch Planner::random_text(size_t other_than, size_t least, Random& random) co
   return {document.shard, begin, shard.first_token(sentence) - begin};
 }
 
-// Sentences are gathered until they reach the target; the first some of them are A. For next-sentence
-// prediction B is, one time in two, text of another document, and what was not used of the gathered goes to
-// the next sequence; else it is the rest. For sentence order B is the rest, and one time in two the two
-// change places.
+// Sentences are gathered until there are two and they reach the target; the first some of them are A. For
+// next-sentence prediction B is, one time in two, text of another document, and what was not used of the
+// gathered goes to the next sequence; else it is the rest. For sentence order B is the rest, and one time in
+// two the two change places.
+//
+// The original takes text of another document whenever it has gathered a single sentence, so more than half
+// of its pairs are random. Here a sentence that is alone at a document's end is the next one of the sentence
+// before it, if it is a next one, and a document of a single sentence makes no pair: the halves are halves.
 void Planner::plan_pairs(size_t index, Random& random, std::vector<PlannedSequence>& out) const {
   const Document& document = documents_[index];
   const Shard& shard = shards_[document.shard];
-  const size_t last = shard.first_sentence(document.document + 1);
-  const bool order = options_.objective == Objective::kMaskedOrder;
-  for (size_t first = shard.first_sentence(document.document); first < last;) {
+  const size_t start = shard.first_sentence(document.document),
+               last = shard.first_sentence(document.document + 1);
+  if (last - start < 2) return;
+  const auto stretch = [&](size_t from, size_t to) {
+    return Stretch{document.shard, shard.first_token(from), shard.first_token(to) - shard.first_token(from)};
+  };
+  for (size_t first = start; first < last;) {
     const size_t target = draw_target(random);
-    const uint32_t begin = shard.first_token(first);
-    size_t stop = first + 1;
-    while (stop < last && shard.first_token(stop) - begin < target) ++stop;
-    const uint32_t end = shard.first_token(stop);
-    const auto gathered = uint32_t(stop - first);
-    const size_t cut = first + (gathered > 1 ? 1 + random.below(gathered - 1) : 1);
-    uint32_t middle = shard.first_token(cut);
+    size_t stop = std::min(first + 2, last);
+    while (stop < last && shard.first_token(stop) - shard.first_token(first) < target) ++stop;
+    const bool alone = stop - first == 1;
+    const size_t cut = alone ? stop : first + 1 + random.below(uint32_t(stop - first - 1));
     const bool changed = random.below(2) == 1;
-    if (order) {
-      if (gathered == 1) middle = begin + (end - begin) / 2;  // a sentence alone is cut in two
-      const Stretch a{document.shard, begin, middle - begin}, b{document.shard, middle, end - middle};
-      if (a.count > 0 && b.count > 0) out.push_back({changed ? b : a, changed ? a : b, changed});
-    } else if ((changed || gathered == 1) && documents_.size() > 1) {
-      const size_t used = middle - begin;
-      out.push_back({{document.shard, begin, middle - begin},
-                     random_text(index, target > used ? target - used : 1, random),
-                     1});
-      stop = cut;
-    } else if (gathered > 1) {
-      out.push_back({{document.shard, begin, middle - begin}, {document.shard, middle, end - middle}, 0});
+    if (changed && options_.objective == Objective::kMaskedNext && documents_.size() > 1) {
+      const Stretch a = stretch(first, cut);
+      out.push_back({a, random_text(index, target > a.count ? target - a.count : 1, random), 1});
+      first = cut;
+      continue;
     }
+    const Stretch a = alone ? stretch(first - 1, first) : stretch(first, cut);
+    const Stretch b = alone ? stretch(first, stop) : stretch(cut, stop);
+    const bool swapped = changed && options_.objective == Objective::kMaskedOrder;
+    out.push_back({swapped ? b : a, swapped ? a : b, swapped});
     first = stop;
   }
 }
