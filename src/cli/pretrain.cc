@@ -263,10 +263,13 @@ int pretrain_command(const Settings& settings) {
     if (speaks) report(result, settings, ranks->size());
     return result.end == TrainEnd::kStopped && asked_to_stop ? 128 + asked_to_stop : 0;
   } catch (const Error& error) {
-    if (ranks->size() == 1) throw;
-    end_progress_line();
-    warn(fmt::format("rank {}: {}", ranks->rank(), printable(error.what())), printable(error.hint()));
-    ranks->abort(1);
+    if (ranks->size() > 1) {  // the others wait for this one
+      end_progress_line();
+      warn(fmt::format("rank {}: {}", ranks->rank(), printable(error.what())),
+           printable(error.hint().empty() ? resume_command(settings, ranks->size()) : error.hint()));
+      ranks->abort(1);
+    }
+    throw;
   }
 }
 

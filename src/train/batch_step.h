@@ -46,6 +46,8 @@ class BatchStep {
   };
   // Throws Error for a batch that cannot be cut so.
   BatchStep(Learner& learner, Collective& ranks, const LessonHeads& heads, const Shape& shape);
+  BatchStep(const BatchStep&) = delete;
+  BatchStep& operator=(const BatchStep&) = delete;
 
   // The next batch of the source: forward, back, and gradients added up over all ranks. `seconds` becomes
   // rank 0's on every rank, because clocks differ and the schedule must not.

@@ -6,14 +6,19 @@
 //
 // A line of batches is a JSON object: ids, types, offsets (target_ids, target_offsets), and goals: a list of
 // objects with head (a name of model/family.h), rows, targets, values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
-#include <map>
 
 #include "bertie/error.h"
+#include "bertie/tokenizer.h"
 #include "io/json.h"
 #include "model/family.h"
 #include "model/learner.h"
+#include "train/pretraining_source.h"
 
 namespace bertie {
 namespace {
@@ -31,7 +36,8 @@ std::unique_ptr<Learner> learner_for(const fs::path& model, const std::vector<He
 std::unique_ptr<Learner> load(const fs::path& model, const std::vector<Head>& heads) {
   auto learner = learner_for(model, heads, 1);
   for (const std::string& name : learner->load(model))
-    throw Error(model.string() + " has no " + name, "the heads asked for are not the checkpoint's");
+    throw Error(fmt::format("{} has no {}", model.string(), name),
+                "the heads asked for are not the checkpoint's");
   return learner;
 }
 
@@ -68,7 +74,7 @@ struct ReadGoal {
     const std::string name = g.at("head");
     const auto* found = std::find_if(std::begin(kHeadNames), std::end(kHeadNames),
                                      [&](const HeadName& h) { return h.name == name; });
-    if (found == std::end(kHeadNames)) throw Error("no head is called " + name);
+    if (found == std::end(kHeadNames)) throw Error(fmt::format("no head is called {}", io::quote(name)));
     head = Head(found - std::begin(kHeadNames));
   }
 };
@@ -98,7 +104,34 @@ void losses(const fs::path& model, const fs::path& batches) {
     for (const LossSum& s : sums) loss += s.loss / double(s.count);
     std::printf("%s\n", json{{"loss", loss}}.dump().c_str());
   }
-  if (!learner) throw Error("no batches in " + batches.string());
+  if (!learner) throw Error(fmt::format("no batches in {}", batches.string()));
+}
+
+void batches(const fs::path& shards, std::string_view objective, size_t length, uint64_t seed, size_t batch,
+             size_t steps) {
+  const Tokenizer tokenizer = Tokenizer::load(shards);
+  const PretrainingOptions options{.objective = objective_of(objective), .max_length = length, .seed = seed};
+  const auto source = make_pretraining_source(shards, tokenizer, options);
+  const Head head = options.objective == Objective::kCausal ? Head::kCausalLm : Head::kMaskedLm;
+  LessonStore store;
+  for (size_t step = 0; step < steps; ++step) {
+    source->begin_step(batch);
+    source->make(0, batch, store);
+    json goals = {{{"head", name_of(head).name}, {"rows", store.rows}, {"targets", store.targets}}};
+    if (!store.labels.empty())
+      goals.push_back({{"head", name_of(Head::kNextSentence).name}, {"targets", store.labels}});
+    const json line = {
+        {"ids", store.ids}, {"types", store.types}, {"offsets", store.offsets}, {"goals", goals}};
+    std::printf("%s\n", line.dump().c_str());
+  }
+}
+
+size_t number(std::string_view text) {
+  size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(fmt::format("{} is not a number", io::quote(text)));
+  return value;
 }
 
 }  // namespace
@@ -110,6 +143,9 @@ int main(int argc, char** argv) try {
     bertie::save(argv[2], argv[3]);
   else if (what == "losses" && argc == 4)
     bertie::losses(argv[2], argv[3]);
+  else if (what == "batches" && argc == 8)
+    bertie::batches(argv[2], argv[3], bertie::number(argv[4]), bertie::number(argv[5]),
+                    bertie::number(argv[6]), bertie::number(argv[7]));
   else
     return std::fprintf(stderr, "usage: see the top of tests/train/training_driver.cc\n"), 2;
 } catch (const bertie::Error& error) {
