@@ -43,6 +43,7 @@ struct TileArgs {
   const float* start = nullptr;     // R values: row i starts from start[i]
   const float* prefetch = nullptr;  // cache lines to bring into L2 on the way: the next panel's
   size_t prefetch_lines = 0;
+  size_t prefetch_step = 16;  // floats from one of them to the next
 };
 
 template <size_t R, bool kTransposed>
@@ -82,7 +83,7 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
     size_t k = 0;
     const float* next = t.prefetch;
     const size_t lines = col == 0 ? t.prefetch_lines : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
-    const float* const next_end = next + lines * 16;
+    const float* const next_end = next + lines * t.prefetch_step;
     // The lines that will be written are fetched one by one on the way: all at once would keep the loads
     // waiting.
     constexpr size_t kLines = kStep > 16 ? kStep / 16 : 1;
@@ -93,8 +94,8 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
         ++line;
       }
       if (next < next_end) {
-        for (size_t i = 0; i < per_step; ++i) __builtin_prefetch(next + 16 * i, 0, 2);
-        next += 16 * per_step;
+        for (size_t i = 0; i < per_step; ++i) __builtin_prefetch(next + t.prefetch_step * i, 0, 2);
+        next += t.prefetch_step * per_step;
       }
       step(k), step(k + 1), step(k + 2), step(k + 3);
     }
