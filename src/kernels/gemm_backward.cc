@@ -35,9 +35,6 @@ inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 k
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-inline constexpr size_t kVector = hn::MaxLanes(hn::ScalableTag<float>());
-inline constexpr size_t kPieceStride = (kMaxTileRows + kVector - 1) / kVector * kVector;
-
 // Floats of the pieces of so many tokens.
 size_t piece_floats(size_t inputs, size_t tokens) { return RowTiles(inputs).count * kPieceStride * tokens; }
 
@@ -45,7 +42,6 @@ size_t input_tiles(size_t inputs) { return RowTiles(inputs).count; }
 
 // Tokens t0.. of a slice, which is x, up to kPackedTogether of them.
 void pack_pieces(Matrix<const float> x, size_t t0, float* pieces) {
-  const hn::ScalableTag<float> d;
   const RowTiles tiles(x.cols());
   const size_t t1 = std::min(x.rows(), t0 + kPackedTogether);
   for (size_t tile = 0; tile < tiles.count; ++tile) {
@@ -54,8 +50,7 @@ void pack_pieces(Matrix<const float> x, size_t t0, float* pieces) {
     const bool inside = first + kPieceStride <= x.cols();
     for (size_t t = t0; t < t1; ++t, to += kPieceStride)
       if (inside)
-        for (size_t i = 0; i < kPieceStride; i += kVector)
-          hn::StoreU(hn::LoadU(d, x.row(t) + first + i), d, to + i);
+        copy_piece(x.row(t) + first, to);
       else
         std::copy_n(x.row(t) + first, x.cols() - first, to);
   }
@@ -70,20 +65,6 @@ HWY_INLINE void add_rows(const float* panel, size_t rows, float* bias) {
     hn::StoreU(sum, d, bias + c);
   }
 }
-
-// A share of the cache lines of what is wanted next, to be fetched on the way.
-struct Lines {
-  const float* first = nullptr;
-  size_t count = 0, step = 16;
-
-  // Share i of `shares` of m, from its first column of lines to its last.
-  static Lines of(Matrix<const float> m, size_t i, size_t shares) {
-    if (m.empty()) return {};
-    const size_t all = m.rows() * ((m.cols() + 15) / 16), begin = i * all / shares;
-    return {m.row(begin % m.rows()) + begin / m.rows() * 16,
-            std::min((i + 1) * all / shares - begin, m.rows() - begin % m.rows()), m.stride()};
-  }
-};
 
 // Adds the gradient of tiles [tile0, tile1) of inputs and of panels [first, last), for up to kMostTokens
 // tokens, whose pieces these are.
@@ -102,8 +83,8 @@ void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gr
   for (size_t t0 = 0; t0 < dy.rows(); t0 += kTokens) {
     const size_t tokens = std::min(kTokens, dy.rows() - t0);
     const size_t tokens_next = t0 + tokens < dy.rows() ? std::min(kTokens, dy.rows() - t0 - tokens) : 0;
-    const Matrix<const float> pieces_next(pieces_of(t0 + tokens, tile0, tokens_next),
-                                          (tile1 - tile0) * tokens_next * kPieceStride / 16, 16);
+    const float* const pieces_next = pieces_of(t0 + tokens, tile0, tokens_next);
+    const size_t floats_next = (tile1 - tile0) * tokens_next * kPieceStride;
     for (size_t panel = first; panel < last; ++panel) {
       copy_panel(slice(t0, panel), packed);
       if (tile0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + panel * kPanel);
@@ -113,8 +94,8 @@ void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gr
         const size_t r0 = tiles.begin(tile), i = tile - tile0;
         // In even tiles the next panel of dy, in odd ones the next slice of x.
         const size_t share = (panel - first) * pairs + i / 2, shares = (last - first) * pairs;
-        const Lines next =
-            i % 2 == 0 ? Lines::of(dy_next, i / 2, pairs) : Lines::of(pieces_next, share, shares);
+        const Lines next = i % 2 == 0 ? Lines::of_panel(dy_next, i / 2, pairs)
+                                      : Lines::of_run(pieces_next, floats_next, share, shares);
         tile_transposed(tiles.begin(tile + 1) - r0, {.a = pieces_of(t0, tile, tokens),
                                                      .a_stride = kPieceStride,
                                                      .b = packed,
@@ -122,9 +103,7 @@ void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gr
                                                      .out = to + r0 * kPanel,
                                                      .out_stride = kPanel,
                                                      .accumulate = true,
-                                                     .prefetch = next.first,
-                                                     .prefetch_lines = next.count,
-                                                     .prefetch_step = next.step});
+                                                     .next = next});
       }
     }
   }
