@@ -1,6 +1,7 @@
 # `make demo` and `make test` do everything on a fresh Debian 12: install what is missing, build, run.
 PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libfmt-dev nlohmann-json3-dev libgtest-dev librapidcheck-dev \
             zlib1g-dev liblzma-dev libzstd-dev libcurl4-openssl-dev ca-certificates
+MPI_PACKAGES   := libopenmpi-dev openmpi-bin
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev
 WERROR   ?= OFF
@@ -13,11 +14,14 @@ demo: configure
 	@cmake --build build -j $(JOBS) --target bertie_program
 	@build/bertie demo
 
+test: PACKAGES += $(MPI_PACKAGES)
 test: build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-# The suites again under AddressSanitizer + UBSan, and under ThreadSanitizer.
-test-slow: packages
+# What takes minutes; then the suites again under AddressSanitizer + UBSan, and under ThreadSanitizer.
+test-slow: PACKAGES += $(MPI_PACKAGES)
+test-slow: build
+	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R NumbersToWords
 	@for preset in asan-ubsan tsan; do \
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \

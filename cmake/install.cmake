@@ -1,6 +1,9 @@
 # cmake --install: the library, its headers, find_package(bertie), pkg-config, and the program.
 include(CMakePackageConfigHelpers)
 install(TARGETS bertie EXPORT bertie-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET bertie_mpi)
+  install(TARGETS bertie_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bertie)
+endif()
 install(DIRECTORY include/bertie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT bertie-targets NAMESPACE bertie:: FILE bertie-targets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)

@@ -12,5 +12,6 @@
 #include "bertie/pipeline.h"
 #include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
+#include "bertie/train.h"
 #include "bertie/transformer.h"
 #include "bertie/view.h"

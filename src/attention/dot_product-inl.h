@@ -13,6 +13,8 @@
 
 #include "attention/dropout.h"
 #include "attention/head.h"
+#include "kernels/pack-inl.h"
+#include "kernels/philox-inl.h"
 #include "kernels/softmax-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -20,51 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace kn = kernels::HWY_NAMESPACE;
+using kn::transpose_panel;
 
 inline constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
-
-#if HWY_TARGET != HWY_SCALAR
-// Four numbers from each of the rows first, first + 4, first + 8 …, as many as a vector holds.
-template <class D>
-HWY_INLINE hn::Vec<D> load_blocks(D d, Matrix<const float> from, size_t first, size_t c) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return hn::LoadU(d, from.row(first) + c);
-  } else {
-    const hn::Half<D> half;
-    return hn::Combine(d, load_blocks(half, from, first + hn::MaxLanes(half), c),
-                       load_blocks(half, from, first, c));
-  }
-}
-#endif
-
-// to[c·32 + j] = factor·from(j, c) for a panel of up to 32 keys; those that are missing are 0.
-HWY_INLINE void transpose_panel(Matrix<const float> from, float factor, float* to) {
-  const size_t d = from.cols(), rows = from.rows();
-  size_t j = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> tag;
-  const auto f = hn::Set(tag, factor);
-  for (; j + kLanes <= rows; j += kLanes) {
-    size_t c = 0;
-    for (; c + 4 <= d; c += 4) {
-      const auto r0 = load_blocks(tag, from, j, c), r1 = load_blocks(tag, from, j + 1, c);
-      const auto r2 = load_blocks(tag, from, j + 2, c), r3 = load_blocks(tag, from, j + 3, c);
-      const auto low02 = hn::InterleaveLower(tag, r0, r2), low13 = hn::InterleaveLower(tag, r1, r3);
-      const auto high02 = hn::InterleaveUpper(tag, r0, r2), high13 = hn::InterleaveUpper(tag, r1, r3);
-      hn::StoreU(hn::Mul(f, hn::InterleaveLower(tag, low02, low13)), tag, to + c * kPanel + j);
-      hn::StoreU(hn::Mul(f, hn::InterleaveUpper(tag, low02, low13)), tag, to + (c + 1) * kPanel + j);
-      hn::StoreU(hn::Mul(f, hn::InterleaveLower(tag, high02, high13)), tag, to + (c + 2) * kPanel + j);
-      hn::StoreU(hn::Mul(f, hn::InterleaveUpper(tag, high02, high13)), tag, to + (c + 3) * kPanel + j);
-    }
-    for (; c < d; ++c)
-      for (size_t i = 0; i < kLanes; ++i) to[c * kPanel + j + i] = factor * from(j + i, c);
-  }
-#endif
-  for (; j < rows; ++j)
-    for (size_t c = 0; c < d; ++c) to[c * kPanel + j] = factor * from(j, c);
-  for (size_t c = 0; rows < kPanel && c < d; ++c)
-    std::fill(to + c * kPanel + rows, to + (c + 1) * kPanel, 0.0f);
-}
 
 // The norms of a transposed panel's 32 keys of d numbers each; Inf where a key holds NaN.
 HWY_INLINE void panel_norms(const float* panel, size_t d, float* norms) {
@@ -225,75 +185,10 @@ HWY_INLINE void score_panel(const Head& h, size_t count, Matrix<const float> q, 
     }
 }
 
-// Philox for the counters (i, group·16 + lane, head, sequence): word w of `out` at out[16·w + lane].
-HWY_INLINE void philox_group(uint32_t i, uint32_t group, const Head& h, uint32_t* out) {
-#if HWY_TARGET == HWY_SCALAR
-  for (uint32_t lane = 0; lane < 16; ++lane) {
-    const auto words = philox({i, group * 16 + lane, uint32_t(h.head), uint32_t(h.sequence)},
-                              {uint32_t(h.dropout.seed), uint32_t(h.dropout.seed >> 32)});
-    for (size_t w = 0; w < 4; ++w) out[16 * w + lane] = words[w];
-  }
-#else
-  const hn::ScalableTag<uint32_t> d;
-  using V = hn::Vec<decltype(d)>;
-  // High and low halves of a·m for each lane, from the products of even and of odd lanes.
-  const auto multiply = [&](V a, uint32_t m, V& high, V& low) HWY_ATTR {
-    const V factor = hn::Set(d, m);
-    const auto even = hn::BitCast(d, hn::MulEven(a, factor));
-    const auto odd = hn::BitCast(d, hn::MulEven(hn::Shuffle2301(a), factor));
-    low = hn::OddEven(hn::Shuffle2301(odd), even);
-    high = hn::OddEven(odd, hn::Shuffle2301(even));
-  };
-  for (uint32_t lane = 0; lane < 16; lane += uint32_t(kLanes)) {
-    V c0 = hn::Set(d, i), c1 = hn::Iota(d, group * 16 + lane), c2 = hn::Set(d, uint32_t(h.head)),
-      c3 = hn::Set(d, uint32_t(h.sequence));
-    uint32_t k0 = uint32_t(h.dropout.seed), k1 = uint32_t(h.dropout.seed >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-      V high0, low0, high1, low1;
-      multiply(c0, 0xD2511F53, high0, low0);
-      multiply(c2, 0xCD9E8D57, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-      c1 = low1, c3 = low0;
-    }
-    hn::StoreU(c0, d, out + lane);
-    hn::StoreU(c1, d, out + 16 + lane);
-    hn::StoreU(c2, d, out + 32 + lane);
-    hn::StoreU(c3, d, out + 48 + lane);
-  }
-#endif
+// Which weights of query i survive dropout, a panel of keys at a time.
+HWY_INLINE kn::Keep kept_keys(const Head& h, size_t i) {
+  return {uint32_t(i), uint32_t(h.head), uint32_t(h.sequence), h.dropout.seed, h.drop_below};
 }
-
-// Which weights of query i and a panel of keys survive dropout. Panels come in increasing order for the sake
-// of speed: four of them share one draw.
-class Keep {
- public:
-  Keep(const Head& h, size_t i) : h_(h), i_(uint32_t(i)) {}
-  uint32_t bits(size_t panel) {
-    if (uint32_t(panel / 4) != group_) philox_group(i_, group_ = uint32_t(panel / 4), h_, words_);
-    const uint32_t* word = words_ + panel % 4 * 16;
-    const hn::ScalableTag<int32_t> d;
-    const hn::RebindToUnsigned<decltype(d)> du;
-    const auto below = hn::Set(d, int32_t(h_.drop_below));
-    const auto at_least = [&](hn::Vec<decltype(du)> x) HWY_ATTR {
-      uint8_t bytes[8] = {};
-      hn::StoreMaskBits(d, hn::Not(hn::Lt(hn::BitCast(d, x), below)), bytes);
-      return uint32_t(bytes[0]) | uint32_t(bytes[1]) << 8;
-    };
-    uint32_t kept = 0;
-    for (size_t lane = 0; lane < 16; lane += kLanes) {
-      const auto w = hn::LoadU(du, word + lane);
-      kept |= at_least(hn::And(w, hn::Set(du, 0xFFFF))) << lane | at_least(hn::ShiftRight<16>(w))
-                                                                      << (16 + lane);
-    }
-    return kept;
-  }
-
- private:
-  const Head& h_;
-  uint32_t i_, group_ = ~0u;
-  HWY_ALIGN uint32_t words_[64];
-};
 
 // Adaptive span: the factor of key j for a query at `position`.
 HWY_INLINE float ramp_factor(const Pattern& pattern, int64_t position, int64_t j) {

@@ -192,7 +192,7 @@ void attend_block(const Group& g, const Scratch& s, const TileBlock& block, cons
     s.sum[r] += sum;
     s.max[r] = max;
     if (h.drop_below) {
-      Keep keep(h, g.r0 + r);
+      kn::Keep keep = kept_keys(h, g.r0 + r);
       for (size_t u = 0; u < found; ++u)
         set_unseen(row + u * kPanel, keep.bits(j0 / kPanel + s.panels[u]), 0.0f);
     }

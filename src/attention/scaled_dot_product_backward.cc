@@ -182,7 +182,7 @@ void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, 
   float *const p = s.p + row * kBlockStride, *const ds = s.ds + row * kBlockStride;
   uint32_t keep[kernels::kTileRowsLimit * kBlockPanels];
   for (size_t i = 0; h.drop_below && i < count; ++i) {
-    Keep of_row(h, i0 + i);
+    kn::Keep of_row = kept_keys(h, i0 + i);
     for (size_t b = 0; b < all; ++b) keep[i * kBlockPanels + b] = of_row.bits(j0 / kPanel + b);
   }
   for (size_t b = 0, u = 0; b < all; ++b) {

@@ -47,13 +47,8 @@ struct NamedShape {
 
 NamedShape shape_named(const std::string& name) {
   if (name == "sst2x32") return {name, {std::begin(kSst2Lengths), std::end(kSst2Lengths)}};
-  const size_t x = name.find('x');
-  int batch = 0, length = 0;
-  if (x == name.npos || !parse_number(std::string_view(name).substr(0, x), batch) ||
-      !parse_number(std::string_view(name).substr(x + 1), length) || batch < 1 || length < 1 ||
-      batch > 4096 || length > 512)
-    throw Error(fmt::format("{} is not a shape", name), "use BATCHxLENGTH, such as 8x128, or sst2x32");
-  return {name, std::vector<int>(size_t(batch), length)};
+  const BatchShape shape = batch_shape(name);
+  return {name, std::vector<int>(shape.batch, int(shape.length))};
 }
 
 std::vector<NamedShape> shapes(const BenchOptions& o) {
@@ -291,6 +286,16 @@ int bench_gemm(const BenchOptions& o) {
 
 }  // namespace
 
+BatchShape batch_shape(const std::string& name) {
+  const size_t x = name.find('x');
+  BatchShape shape{};
+  if (x == name.npos || !parse_number(std::string_view(name).substr(0, x), shape.batch) ||
+      !parse_number(std::string_view(name).substr(x + 1), shape.length) || shape.batch < 1 ||
+      shape.length < 1 || shape.batch > 4096 || shape.length > 512)
+    throw Error(fmt::format("{} is not a shape", name), "use BATCHxLENGTH, such as 8x128, or sst2x32");
+  return shape;
+}
+
 int bench(const BenchOptions& o) {
   if (o.what == "encode") return bench_encode(o);
   if (o.what == "generate") return bench_generate(o);
@@ -298,6 +303,7 @@ int bench(const BenchOptions& o) {
   if (o.what == "tokenize") return bench_tokenize(o);
   if (o.what == "gemm") return bench_gemm(o);
   if (o.what == "attention") return bench_attention(o);
+  if (o.what == "pretrain") return bench_pretrain(o);
   throw Error(fmt::format("there is no benchmark {}", o.what), "bertie help bench");
 }
 

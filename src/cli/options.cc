@@ -1,4 +1,5 @@
-// The table; its chapters about tasks and about data are in task_options.cc and data_options.cc.
+// The table; its chapters about tasks, data and training are in task_options.cc, data_options.cc and
+// train_options.cc.
 #include "cli/options.h"
 
 #include <algorithm>
@@ -34,6 +35,11 @@ const std::vector<Option>& global_options() {
       {.name = "version", .help = "show the version", .to = &Settings::version},
   };
   return table;
+}
+
+std::vector<Choice> size_choices() {
+  return {{"tiny", "2 x 128"},   {"mini", "4 x 256"},  {"small", "4 x 512"},
+          {"medium", "8 x 512"}, {"base", "12 x 768"}, {"large", "24 x 1024"}};
 }
 
 Option file_option() {
@@ -285,9 +291,15 @@ std::vector<Command> other_commands() {
        .words = "WHAT [PATH]",
        .most_words = 2,
        .summary = "how fast, as a share of what this machine can do",
-       .about = "Measures, and measures the machine's own peak in the same run.",
+       .about = "Measures, and measures the machine's own peak in the same run.\n\n"
+                "pretrain takes whole steps: a batch with the paper's masks, forward, back, clip, AdamW. It "
+                "counts "
+                "the "
+                "multiplications and additions of matrix products, 3 times those of the forward pass (docs/"
+                "pretraining.md), and nothing that is computed twice.",
        .choices = {{"encode", "forward passes with random weights of a known shape"},
                    {"generate", "continuing a text with random weights of GPT-2's shape"},
+                   {"pretrain", "steps of pre-training on random data"},
                    {"attention", "every mechanism from short to long: time and memory"},
                    {"load", "from a model directory PATH to the first vector"},
                    {"tokenize", "the text file PATH, with the tokenizer of --model"},
@@ -309,15 +321,31 @@ std::vector<Command> other_commands() {
                          {"gpt2", "12 x 768, causal"}}},
             {.name = "shape",
              .argument = "S",
-             .help = "for encode: BATCHxLENGTH, or sst2x32 for 32 lengths as in SST-2",
-             .standard = "1x128, 8x128 and sst2x32",
+             .help = "for encode and pretrain: BATCHxLENGTH; for encode also sst2x32, 32 lengths as in SST-2",
+             .standard = "1x128, 8x128 and sst2x32; for pretrain 32x128",
              .to = &Settings::shape,
-             .choices = {{"1x128", ""}, {"8x128", ""}, {"sst2x32", ""}}},
+             .choices = {{"1x128", ""}, {"8x128", ""}, {"32x128", ""}, {"sst2x32", ""}}},
+            {.name = "size",
+             .argument = "NAME",
+             .help = "for pretrain: tiny, mini, small, medium, base or large",
+             .standard = "tiny, mini and small",
+             .to = &Settings::model_size,
+             .choices = size_choices()},
+            {.name = "accumulate",
+             .argument = "K",
+             .help = "for pretrain: micro-batches that a step is cut into",
+             .standard = "1",
+             .to = &Settings::accumulate,
+             .least = 1,
+             .most = 4096},
+            {.name = "recompute",
+             .help = "for pretrain: compute layers again on the way back",
+             .to = &Settings::recompute},
             {.name = "threads",
              .letter = 't',
              .argument = "N",
              .help = "threads to compute with",
-             .standard = "one, then one a core; for attention one a core",
+             .standard = "one, then one a core; for attention and pretrain one a core",
              .to = &Settings::threads,
              .most = 1024},
             {.name = "seconds",
@@ -371,6 +399,7 @@ std::vector<Command> other_commands() {
              .to = &Settings::from}},
        .examples = {{"bertie bench encode", "everything"},
                     {"bertie bench encode --model minilm --shape 8x128 --threads 1 --json", "one number"},
+                    {"bertie bench pretrain --size base --shape 32x128", "training BERT base"},
                     {"bertie bench load all-MiniLM-L6-v2", "start-up time"},
                     {"bertie bench attention --mechanism window256 --n 65536 --forward", "one point"},
                     {"bertie bench attention --json > attention.jsonl", "all of them, to keep"},
@@ -411,6 +440,7 @@ const std::vector<Command>& commands() {
     };
     insert_before("attend", task_commands());
     insert_before("bench", data_commands());
+    insert_before("bench", train_commands());
     return all;
   }();
   return table;

@@ -52,7 +52,15 @@ struct Settings {
   std::optional<size_t> size, min_frequency, alphabet_limit, shard_size;
   std::optional<double> held_out;
 
+  std::optional<std::string> data, model_size, objective, schedule, optimiser, precision;  // pretrain
+  std::optional<std::string> time_limit, token_limit, save_every;
+  std::optional<size_t> batch, accumulate, steps, eval_every, keep, patience, log_every;
+  std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate;
+  bool resume = false, recompute = false, whole_word = false;
+
   bool man = false, markdown = false;  // help
+
+  std::vector<std::string> arguments;  // all of them, as they were given
 };
 
 // A word that an argument may be, and what it means.
@@ -93,7 +101,9 @@ struct Command {
 const std::vector<Command>& commands();
 std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
-Option file_option();  // --file
+std::vector<Command> train_commands();
+Option file_option();                // --file
+std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at
 const std::vector<Choice>& exit_codes();
@@ -132,6 +142,7 @@ int bench_command(const Settings& settings);
 int convert_command(const Settings& settings);
 int vocab_command(const Settings& settings);
 int prepare_command(const Settings& settings);
+int pretrain_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

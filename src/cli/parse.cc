@@ -128,6 +128,7 @@ Invocation parse(const std::vector<std::string>& arguments) {
   Invocation result;
   const Command*& command = result.command;
   Settings& settings = result.settings;
+  settings.arguments = arguments;
   bool only_words = false;
   size_t next = 0;
 

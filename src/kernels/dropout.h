@@ -4,7 +4,8 @@
 // backward pass draws it again, and a row has the same mask in any batch, on any rank.
 //
 // One call of Philox gives 128 bits, 16 for each of 8 columns that lie 16 apart, as in attention (which
-// counts keys in place of columns, see attention/dropout.h).
+// counts keys in place of columns, see attention/dropout.h). Its counter is (the row's low half,
+// column/128·16 + column%16, kRowDropoutStream, the row's high half).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +16,9 @@
 #include "core/parallel.h"
 
 namespace bertie::kernels {
+
+// Stands where attention has the head's number.
+inline constexpr uint32_t kRowDropoutStream = 0xFFFFFFFF;
 
 struct RowDropout {
   Dropout dropout = {};  // rate 0: none

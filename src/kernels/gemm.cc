@@ -6,12 +6,30 @@
 #include <cassert>
 #include <utility>
 
+#ifndef BERTIE_KERNELS_GEMM_CC_
+#define BERTIE_KERNELS_GEMM_CC_
+namespace bertie::kernels {
+// Where a product goes: y = f(product), or, if there is a place for `activated`, y as it is before f.
+struct LinearOutput {
+  Matrix<float> y, activated = {};
+  Activation f = Activation::none;
+  bool accumulate = false;  // y is added to
+
+  LinearOutput slice_rows(size_t first, size_t count) const {
+    const auto part = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(first, count); };
+    return {part(y), part(activated), f, accumulate};
+  }
+};
+}  // namespace bertie::kernels
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "kernels/math-inl.h"
+#include "kernels/pack-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,12 +38,11 @@ namespace bertie::kernels::HWY_NAMESPACE {
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
-// `then` is the panel that this thread will probably want after that. If there is a place for activated, y
-// stays as it is before f.
+// `then` is the panel that this thread will probably want after that.
 void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then,
-                   Activation f, Matrix<float> y, Matrix<float> activated) {
+                   const LinearOutput& to) {
+  const auto [y, activated, f, accumulate] = to;
   const RowTiles tiles(x.rows());
-  HWY_ALIGN float edge[kMaxTileRows * kPanel];
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
     const size_t k_count = std::min(kSlice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
@@ -42,22 +59,18 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
-        const bool whole = width == kPanel;
-        float* out = whole ? y.row(r0) + n0 : edge;
-        if (!whole && k0 > 0)
-          for (size_t r = 0; r < rows; ++r) std::copy_n(y.row(r0 + r) + n0, width, edge + r * kPanel);
-        tile(rows, {.a = x.row(r0) + k0,
-                    .a_stride = x.stride(),
-                    .b = b,
-                    .k_count = k_count,
-                    .out = out,
-                    .out_stride = whole ? y.stride() : kPanel,
-                    .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
-                    .accumulate = k0 > 0,
-                    .prefetch = any ? next + line0 * 16 : nullptr,
-                    .prefetch_lines = line1 - line0});
-        if (!whole)
-          for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, y.row(r0 + r) + n0);
+        tile(rows,
+             {.a = x.row(r0) + k0,
+              .a_stride = x.stride(),
+              .b = b,
+              .k_count = k_count,
+              .out = y.row(r0) + n0,
+              .out_stride = y.stride(),
+              .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
+              .accumulate = accumulate || k0 > 0,
+              .prefetch = any ? next + line0 * 16 : nullptr,
+              .prefetch_lines = line1 - line0},
+             width);
         if (!final_slice) continue;
         if (activated.empty()) {
           activate_rows(f, y.row(r0) + n0, rows, width, y.stride());
@@ -70,6 +83,16 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
   }
 }
 
+// Panel `panel` of the same weights packed the other way round: inputs 32·panel.. as columns.
+void transpose_weights(const Linear& layer, size_t panel, float* packed) {
+  const size_t k0 = panel * kPanel, count = std::min(kPanel, layer.inputs - k0);
+  for (size_t n0 = 0; n0 < layer.outputs; n0 += kPanel) {
+    const size_t width = std::min(kPanel, layer.outputs - n0);
+    transpose_panel({layer.packed + n0 * layer.inputs + k0 * kPanel, count, width, kPanel}, 1.0f,
+                    packed + k0 * layer.outputs + n0 * kPanel);
+  }
+}
+
 }  // namespace bertie::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -77,6 +100,7 @@ HWY_AFTER_NAMESPACE();
 namespace bertie::kernels {
 
 HWY_EXPORT(linear_panels);
+HWY_EXPORT(transpose_weights);
 
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
@@ -165,22 +189,40 @@ class Schedule {
   size_t halves_;      // of the rows, for single panels: 2, or 1 where rows are few
 };
 
-void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, Activation f,
-             Matrix<float> y, Matrix<float> activated = {}) {
-  const auto part = [&](auto m) { return m.empty() ? m : m.slice_rows(c.r0, c.r1 - c.r0); };
-  HWY_DYNAMIC_DISPATCH(linear_panels)(part(x), layer, c.first, c.last, c.then, f, part(y), part(activated));
+void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, const LinearOutput& to) {
+  const size_t rows = c.r1 - c.r0;
+  HWY_DYNAMIC_DISPATCH(linear_panels)
+  (x.slice_rows(c.r0, rows), layer, c.first, c.last, c.then, to.slice_rows(c.r0, rows));
+}
+
+void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to, Team& team) {
+  assert(x.cols() == layer.inputs && to.y.cols() == layer.outputs && x.rows() == to.y.rows());
+  if (x.rows() == 0) return;
+  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
+  team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], x, layer, to); });
 }
 
 }  // namespace
 
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
                     Matrix<float> before) {
-  assert(x.cols() == layer.inputs && y.cols() == layer.outputs && x.rows() == y.rows());
-  if (x.rows() == 0) return;
-  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
-  const Matrix<float> product = before.empty() ? y : before, activated = before.empty() ? before : y;
-  team.parallel_for(schedule.chunks(),
-                    [&](size_t chunk) { compute(schedule[chunk], x, layer, f, product, activated); });
+  if (before.empty())
+    compute(x, layer, {.y = y, .f = f}, team);
+  else
+    compute(x, layer, {.y = before, .activated = y, .f = f}, team);
+}
+
+size_t linear_backward_input_workspace(const Linear& layer) {
+  return packed_floats(layer.inputs, layer.outputs);
+}
+
+void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
+                           Team& team, Accumulate accumulate) {
+  if (dy.rows() == 0) return;
+  const Linear other_way{.packed = workspace, .inputs = layer.outputs, .outputs = layer.inputs};
+  const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_weights);
+  team.parallel_for(panels_for(layer.inputs), [&](size_t panel) { transpose(layer, panel, workspace); });
+  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::yes}, team);
 }
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
@@ -208,7 +250,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) {
     const Schedule::Chunk c = schedule[chunk];
-    compute(c, x, layer, Activation::none, product);
+    compute(c, x, layer, {.y = product});
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;

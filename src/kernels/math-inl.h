@@ -112,6 +112,15 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(one, hn::Add(one, exp(d, clamp_keeping_nan(d, -87.0f, hn::Neg(x), 87.0f))));
 }
 
+// s + factor·s·(1 − s), s being sigmoid(x): the derivative of y·sigmoid(x) with factor = y·x'. 1 − s is
+// e⁻ˣ·s, which keeps its digits where s is nearly 1.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid_slope(D d, V x, V factor) {
+  const V one = hn::Set(d, 1.0f), e = exp(d, clamp_keeping_nan(d, -87.0f, hn::Neg(x), 87.0f));
+  const V s = hn::Div(one, hn::Add(one, e));
+  return hn::MulAdd(hn::Mul(factor, s), hn::Mul(e, s), s);
+}
+
 template <Activation f, class D, class V = hn::Vec<D>>
 HWY_INLINE V activate(D d, V x) {
   if constexpr (f == Activation::gelu) {
@@ -133,6 +142,33 @@ HWY_INLINE V activate(D d, V x) {
     return tanh(d, x);
   } else {
     return x;
+  }
+}
+
+// f'(x), with the limits at ±Inf: where x is a factor it is held within what makes a difference.
+template <Activation f, class D, class V = hn::Vec<D>>
+HWY_INLINE V derivative(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  if constexpr (f == Activation::gelu) {  // Φ(x) + x·φ(x)
+    const V bounded = clamp_keeping_nan(d, -15.0f, x, 15.0f), half = hn::Set(d, 0.5f);
+    const V density =
+        hn::Mul(hn::Set(d, 0.398942280f), exp(d, hn::Mul(hn::Mul(bounded, bounded), hn::Set(d, -0.5f))));
+    const V below = hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half);
+    return hn::MulAdd(bounded, density, below);
+  } else if constexpr (f == Activation::gelu_tanh) {  // f = x·s(u), u = 2y
+    const V bounded = clamp_keeping_nan(d, -12.0f, x, 12.0f), x2 = hn::Mul(bounded, bounded);
+    const V u = hn::Mul(bounded, hn::MulAdd(x2, hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f)));
+    const V slope = hn::MulAdd(x2, hn::Set(d, 3 * 0.0713548163f), hn::Set(d, 1.59576912f));
+    return sigmoid_slope(d, u, hn::Mul(bounded, slope));
+  } else if constexpr (f == Activation::relu) {
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), one);
+  } else if constexpr (f == Activation::silu) {
+    return sigmoid_slope(d, x, clamp_keeping_nan(d, -80.0f, x, 80.0f));
+  } else if constexpr (f == Activation::tanh) {
+    const V y = tanh(d, x);
+    return hn::NegMulAdd(y, y, one);
+  } else {
+    return one;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/pack-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,45 +18,10 @@ namespace bertie::kernels::HWY_NAMESPACE {
 
 // Columns [first, last) of b, at most 32, as rows of 32 floats; those that are missing are 0.
 void pack_panel(const Factor& b, size_t first, size_t last, float* to) {
-  const size_t width = last - first, rows = b.rows();
-  if (!b.transposed) {
-    for (size_t k = 0; k < rows; ++k) {
-      const float* from = b.stored.row(k) + first;
-      if (width == kPanel) {
-        const hn::ScalableTag<float> d;
-        for (size_t j = 0; j < kPanel; j += hn::Lanes(d))
-          hn::StoreU(hn::LoadU(d, from + j), d, to + k * kPanel + j);
-      } else {
-        std::copy_n(from, width, to + k * kPanel);
-        std::fill(to + k * kPanel + width, to + (k + 1) * kPanel, 0.0f);
-      }
-    }
-    return;
-  }
-  const Matrix<const float> from = b.stored.slice_rows(first, width);
-  size_t j = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d4;
-  for (; j + 4 <= width; j += 4) {
-    size_t k = 0;
-    for (; k + 4 <= rows; k += 4) {
-      const auto r0 = hn::LoadU(d4, from.row(j) + k), r1 = hn::LoadU(d4, from.row(j + 1) + k);
-      const auto r2 = hn::LoadU(d4, from.row(j + 2) + k), r3 = hn::LoadU(d4, from.row(j + 3) + k);
-      const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
-      const auto high02 = hn::InterleaveUpper(d4, r0, r2), high13 = hn::InterleaveUpper(d4, r1, r3);
-      hn::StoreU(hn::InterleaveLower(d4, low02, low13), d4, to + k * kPanel + j);
-      hn::StoreU(hn::InterleaveUpper(d4, low02, low13), d4, to + (k + 1) * kPanel + j);
-      hn::StoreU(hn::InterleaveLower(d4, high02, high13), d4, to + (k + 2) * kPanel + j);
-      hn::StoreU(hn::InterleaveUpper(d4, high02, high13), d4, to + (k + 3) * kPanel + j);
-    }
-    for (; k < rows; ++k)
-      for (size_t i = 0; i < 4; ++i) to[k * kPanel + j + i] = from(j + i, k);
-  }
-#endif
-  for (; j < width; ++j)
-    for (size_t k = 0; k < rows; ++k) to[k * kPanel + j] = from(j, k);
-  if (width < kPanel)
-    for (size_t k = 0; k < rows; ++k) std::fill(to + k * kPanel + width, to + (k + 1) * kPanel, 0.0f);
+  if (b.transposed)
+    transpose_panel(b.stored.slice_rows(first, last - first), 1.0f, to);
+  else
+    copy_panel(b.stored.slice_cols(first, last - first), to);
 }
 
 // Panels [first, last) of c = a·b, slice after slice of k: the sums so far wait in c. A transposed a takes a
@@ -63,35 +29,30 @@ void pack_panel(const Factor& b, size_t first, size_t last, float* to) {
 void multiply_panels(const Factor& a, const Panels& b, size_t first, size_t last, bool accumulate,
                      Matrix<float> c) {
   const RowTiles tiles(c.rows());
-  HWY_ALIGN float edge[kMaxTileRows * kPanel];
   const size_t slice = a.transposed ? kSlice / 4 : kSlice;
   for (size_t k0 = 0; k0 < b.rows; k0 += slice) {
     const size_t k_count = std::min(slice, b.rows - k0);
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, b.cols - n0);
-      const bool more = panel + 1 < last, whole = width == kPanel, add = accumulate || k0 > 0;
+      const bool more = panel + 1 < last;
       const float* here = b.data + (panel * b.rows + k0) * kPanel;
       const size_t next_lines = more ? kPanel / 16 * k_count : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
-        if (!whole && add)
-          for (size_t r = 0; r < rows; ++r) std::copy_n(c.row(r0 + r) + n0, width, edge + r * kPanel);
         const TileArgs args{.a = a.data() + r0 * a.row_step() + k0 * a.col_step(),
                             .a_stride = a.stored.stride(),
                             .b = here,
                             .k_count = k_count,
-                            .out = whole ? c.row(r0) + n0 : edge,
-                            .out_stride = whole ? c.stride() : kPanel,
-                            .accumulate = add,
+                            .out = c.row(r0) + n0,
+                            .out_stride = c.stride(),
+                            .accumulate = accumulate || k0 > 0,
                             .prefetch = more ? here + b.rows * kPanel + line0 * 16 : nullptr,
                             .prefetch_lines = line1 - line0};
         if (a.transposed)
-          tile_transposed(rows, args);
+          tile_transposed(rows, args, width);
         else
-          tile(rows, args);
-        if (!whole)
-          for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, width, c.row(r0 + r) + n0);
+          tile(rows, args, width);
       }
     }
   }

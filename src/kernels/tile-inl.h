@@ -14,6 +14,8 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "kernels/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -152,11 +154,28 @@ HWY_INLINE void tile_switch(size_t rows, const TileArgs& t) {
   }
 }
 
-// rows in 1..kMaxTileRows
-HWY_INLINE void tile(size_t rows, const TileArgs& t) { tile_switch<false>(rows, t); }
+// The last panel of a matrix may be narrower than 32: then all 32 are computed beside it.
+template <bool kTransposed>
+HWY_INLINE void tile_columns(size_t rows, const TileArgs& t, size_t columns) {
+  if (columns == kPanel) return tile_switch<kTransposed>(rows, t);
+  HWY_ALIGN float edge[kMaxTileRows * kPanel];
+  TileArgs beside = t;
+  beside.out = edge, beside.out_stride = kPanel;
+  for (size_t r = 0; t.accumulate && r < rows; ++r)
+    std::copy_n(t.out + r * t.out_stride, columns, edge + r * kPanel);
+  tile_switch<kTransposed>(rows, beside);
+  for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, columns, t.out + r * t.out_stride);
+}
+
+// rows in 1..kMaxTileRows; of out the first `columns` are touched.
+HWY_INLINE void tile(size_t rows, const TileArgs& t, size_t columns = kPanel) {
+  tile_columns<false>(rows, t, columns);
+}
 
 // The same with a stored the other way round: a[k·a_stride + i].
-HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t) { tile_switch<true>(rows, t); }
+HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t, size_t columns = kPanel) {
+  tile_columns<true>(rows, t, columns);
+}
 
 // Splits `rows` into tiles as equal as can be: 15 rows are 8 + 7, never 14 + 1.
 struct RowTiles {

@@ -54,6 +54,7 @@ std::vector<Family> make_families() {
                        .up = "ffn.lin1",
                        .down = "ffn.lin2",
                        .output_norm = "output_layer_norm"};
+  distilbert.drops_attention = false;
   distilbert.pooler = "";
   distilbert.language_model = {.dense = "vocab_transform",
                                .norm = "vocab_layer_norm",
@@ -82,6 +83,7 @@ std::vector<Family> make_families() {
                    .up = "ffn",
                    .down = "ffn_output",
                    .output_norm = "full_layer_layer_norm"};
+  albert.drops_feed_forward = false;
   albert.pooler = "pooler";
   albert.language_model = {.dense = "predictions.dense",
                            .norm = "predictions.LayerNorm",

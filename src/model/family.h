@@ -58,6 +58,8 @@ struct Family {
   bool norm_first = false;
   std::string_view first_norm = "", last_norm = "";
   bool weights_transposed = false;  // in layers, (inputs, outputs): GPT-2
+  // In training, whether what a layer's half adds to the sum is dropped out.
+  bool drops_attention = true, drops_feed_forward = true;
 };
 
 // What each head is called, by Head's numbers: in messages, in the names of transformers' classes, by what it

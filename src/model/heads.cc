@@ -9,7 +9,6 @@
 #include "model/batch.h"
 
 namespace bertie {
-namespace {
 
 bool for_each_token(Head head) { return head != Head::kNextSentence && head != Head::kClassify; }
 
@@ -17,6 +16,8 @@ bool uses_pooled(const Weights& w, Head head) {
   return head == Head::kNextSentence ||
          (head == Head::kClassify && w.family->classifier.dense.empty() && !w.family->causal);
 }
+
+namespace {
 
 size_t outputs_of(const Weights& w, Head head) {
   if (head == Head::kMaskedLm || head == Head::kCausalLm) return w.config.vocabulary;
@@ -32,8 +33,8 @@ bool wants_pooled(const Weights& w, const Capture& capture) {
   return capture.pooled || (capture.head && uses_pooled(w, *capture.head));
 }
 
-// The token that speaks for sequence s: its first, or for a causal model the last that is not padding, as
-// transformers has it. -1: the sequence is empty.
+}  // namespace
+
 ptrdiff_t speaker(const Weights& w, const Batch& b, size_t s) {
   const ptrdiff_t first = b.offsets[s], end = b.offsets[s + 1];
   if (first == end) return -1;
@@ -42,8 +43,6 @@ ptrdiff_t speaker(const Weights& w, const Batch& b, size_t s) {
     if (b.ids[size_t(t)] != w.config.pad_id) return t;
   return w.config.pad_id < 0 ? end - 1 : first;
 }
-
-}  // namespace
 
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
   if (wants_pooled(w, capture) && !w.has_pooler)

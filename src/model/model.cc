@@ -115,8 +115,7 @@ std::string architecture_of(const Weights& w) {
 
 }  // namespace
 
-void Model::save(const std::filesystem::path& directory, Precision precision) const {
-  const Weights& w = *weights_;
+void save_weights(const Weights& w, const std::filesystem::path& directory, Precision precision) {
   Config config = w.config;
   config.architecture = architecture_of(w);
   const bool bare = config.architecture.ends_with("Model") && !config.architecture.ends_with("HeadModel");
@@ -127,6 +126,10 @@ void Model::save(const std::filesystem::path& directory, Precision precision) co
     if (!lm.bias.empty() && lm.bias != t.name && t.name == std::string(lm.decoder) + ".bias")
       tensors.push_back(t), tensors.back().name = lm.bias;
   save_checkpoint(directory, precision, tensors, bare ? w.family->prefix : "", config.to_json());
+}
+
+void Model::save(const std::filesystem::path& directory, Precision precision) const {
+  save_weights(*weights_, directory, precision);
 }
 
 const Config& Model::config() const { return weights_->config; }

@@ -41,7 +41,7 @@ void TensorTable::norm(const std::string& name, kernels::LayerNorm& to, size_t s
   vector(name + ".bias", to.beta, size);
 }
 
-Block allocate(const std::vector<TensorSpec>& tensors) {
+Block allocate(const std::vector<TensorSpec>& tensors, bool tables) {
   size_t used = 0;
   std::byte* base = nullptr;
   const auto place = [&](float*& pointer, size_t floats) {
@@ -57,6 +57,14 @@ Block allocate(const std::vector<TensorSpec>& tensors) {
         kernels::Linear& l = *rows->linear;
         place(l.packed, kernels::packed_floats(l.outputs, l.inputs));
         place(l.bias, kernels::panels_for(l.outputs) * kernels::kPanel);
+      } else if (auto* table = std::get_if<io::TensorInfo*>(&t.to); table && tables) {
+        float* numbers = nullptr;
+        place(numbers, t.elements());
+        const auto* data = reinterpret_cast<const std::byte*>(numbers);
+        **table = {.name = t.name,
+                   .dtype = io::DType::kF32,
+                   .shape = t.shape,
+                   .data = {data, t.elements() * sizeof(float)}};
       }
   };
   walk();
@@ -82,15 +90,16 @@ void read_rows(const TensorSpec& t, size_t first, size_t rows, const ReadTensor&
 
 }  // namespace
 
-void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read) {
+void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool tables) {
   struct Piece {
     const TensorSpec* tensor;
     size_t first_row, rows;
   };
   std::vector<Piece> pieces;
   for (const TensorSpec& t : tensors) {
-    if (std::holds_alternative<io::TensorInfo*>(t.to)) continue;
-    const size_t step = std::holds_alternative<TensorSpec::Rows>(t.to) ? kernels::kPanel : t.rows();
+    const bool table = std::holds_alternative<io::TensorInfo*>(t.to);
+    if (table && !tables) continue;
+    const size_t step = table || std::holds_alternative<TensorSpec::Rows>(t.to) ? kernels::kPanel : t.rows();
     for (size_t r = 0; r < t.rows(); r += step) pieces.push_back({&t, r, std::min(step, t.rows() - r)});
   }
   Team team(std::min(available_threads(), 8));
@@ -101,8 +110,11 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read) {
     const auto [tensor, first, count] = pieces[i];
     const TensorSpec& t = *tensor;
     try {
+      const auto numbers = [&](float* all) { return std::span(all + first * t.cols(), count * t.cols()); };
       if (auto* plain = std::get_if<float**>(&t.to)) {
-        read(t, first * t.cols(), std::span(**plain + first * t.cols(), count * t.cols()));
+        read(t, first * t.cols(), numbers(**plain));
+      } else if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
+        read(t, first * t.cols(), numbers(table_numbers(**table)));
       } else if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to)) {
         read(t, 0, std::span(bias->linear->bias + bias->first_row, t.cols()));
       } else {
@@ -295,11 +307,15 @@ const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const fl
   return linear_;
 }
 
+uint64_t name_hash(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (char c : name) hash = (hash ^ uint8_t(c)) * 0x100000001B3;
+  return hash;
+}
+
 void random_elements(uint64_t seed, const std::string& name, size_t first, std::span<float> out) {
-  // A stream for every tensor and place in it, named by FNV-1a: the same everywhere.
-  uint64_t stream = 0xCBF29CE484222325;
-  for (char c : name + "@" + std::to_string(first)) stream = (stream ^ uint8_t(c)) * 0x100000001B3;
-  Random random(seed, stream);
+  Random random(seed,
+                name_hash(fmt::format("{}@{}", name, first)));  // a stream for every tensor and place in it
   for (float& x : out) x = (random.uniform() - 0.5f) * 0.0692820323f;
 }
 

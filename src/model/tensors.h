@@ -55,13 +55,19 @@ class TensorTable {
   void norm(const std::string& name, kernels::LayerNorm& to, size_t size, double eps);
 };
 
-// Room for everything but mapped tables in one block, zeroed; sets the pointers.
-Block allocate(const std::vector<TensorSpec>& tensors);
+// Room for everything but mapped tables in one block, zeroed; sets the pointers. With `tables` room for them
+// too, in which case they are plain numbers that may be written.
+Block allocate(const std::vector<TensorSpec>& tensors, bool tables = false);
 
 // Fills what allocate made room for: `read(tensor, first, out)` gives elements in the file's order, and is
 // called from several threads.
 using ReadTensor = std::function<void(const TensorSpec&, size_t first, std::span<float> out)>;
-void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read);
+void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool tables = false);
+
+// A table that allocate made room for.
+inline float* table_numbers(const io::TensorInfo& table) {
+  return reinterpret_cast<float*>(const_cast<std::byte*>(table.data.data()));
+}
 
 // The way back: elements first.. of a tensor in the file's order.
 void read_back(const TensorSpec& tensor, size_t first, std::span<float> out);
@@ -115,6 +121,9 @@ class PackedTable {
   mutable kernels::Linear linear_;
   mutable Block memory_;
 };
+
+// FNV-1a: a number for a name, the same everywhere.
+uint64_t name_hash(std::string_view name);
 
 // A stream of uniform numbers with standard deviation 0.02 for a tensor's elements from `first` on, the same
 // everywhere.

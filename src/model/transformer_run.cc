@@ -10,10 +10,10 @@
 #include "core/arena.h"
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "kernels/embedding.h"
 #include "model/attending.h"
 #include "model/batch.h"
 #include "model/cache.h"
+#include "model/embed.h"
 #include "model/transformer_weights.h"
 
 namespace bertie {
@@ -53,24 +53,6 @@ size_t TransformerRun::memory() const {
   return state_->source.arena.capacity() + state_->target.arena.capacity() +
          (state_->written ? state_->written->memory() : 0);
 }
-
-namespace {
-
-// y = word·√C + position, where a cache says which position a sequence has come to.
-void embed(const TransformerWeights& w, const Batch& b, const KeyValues* cache,
-           std::vector<int32_t>& positions, Matrix<float> y, Team& team) {
-  positions.resize(b.ids.size());
-  for (size_t s = 0; s < b.size(); ++s)
-    for (int32_t t = b.offsets[s]; t < b.offsets[s + 1]; ++t)
-      positions[size_t(t)] = t - b.offsets[s] + (cache ? int32_t(cache->sequences[s].length) : 0);
-  const float scale = w.config.scale_embedding ? std::sqrt(float(w.config.hidden)) : 1.0f;
-  look_up(w.word, b.ids, y, team, [&](size_t t, std::span<float> row) {
-    for (float& x : row) x *= scale;
-    kernels::add_position_and_type(w.position.row(size_t(positions[t])), nullptr, row);
-  });
-}
-
-}  // namespace
 
 // One side's embeddings and layers; the last hidden states. Leaves `more_bytes` of the arena for what comes
 // after.
@@ -135,7 +117,8 @@ Matrix<const float> TransformerRun::State::run(Side& side, const SideWeights& we
   out.cross.start(decoder ? depth : 0, weights.heads, side.offsets, source.offsets);
   const auto room = [&](size_t size) { return kept ? arena.take<float>(size) : nullptr; };
 
-  embed(w, batch, cache, side.positions, x, team);
+  find_positions(batch, cache, side.positions);
+  embed(w, batch, side.positions, x, team);
   if (capture.hidden_states) out.hidden_states.push_back(x);
   for (size_t l = 0; l < depth; ++l) {
     const LayerWeights& layer = weights.layers[l];

@@ -1,6 +1,7 @@
 #pragma once
 // An encoder-decoder's weights, and the one table that declares them, under the names of transformers'
 // MarianMTModel.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct TransformerWeights {
   // Computes the positions: sines in the first half of the columns, cosines in the second, wavelengths from
   // 2π to 10000·2π.
   void place();
+  float word_scale() const { return config.scale_embedding ? std::sqrt(float(config.hidden)) : 1.0f; }
   // x·Wᵀ + b with the word embeddings as W: logits.
   const kernels::Linear& output() const { return output_.linear(word, logits_bias); }
 

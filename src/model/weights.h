@@ -77,6 +77,9 @@ struct Weights {
 // What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
 float score_scale(const Config& config, size_t layer);
 
+// Model::save.
+void save_weights(const Weights& w, const std::filesystem::path& directory, Precision precision);
+
 // What Model::load would say of a folder that is wrong, without reading the numbers.
 void check_checkpoint(const std::filesystem::path& directory);
 

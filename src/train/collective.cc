@@ -1,14 +1,31 @@
 #include "train/collective.h"
 
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "bertie/error.h"
+#include "core/parallel.h"
+#include "train/mpi/module.h"
 
 namespace bertie {
 namespace {
+
+namespace fs = std::filesystem;
 
 class Alone final : public Collective {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  int ranks_here() const override { return 1; }
   void start_sum(std::span<float>) override {}
   void finish_sums() override {}
   void sum(std::span<double>) override {}
@@ -19,8 +36,72 @@ class Alone final : public Collective {
   void abort(int code) override { std::_Exit(code); }
 };
 
+// How many ranks a launcher says it started: nothing where there is no launcher, 0 where it does not say.
+std::optional<int> ranks_started() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* value = std::getenv(name)) {
+      int ranks = 0;
+      std::from_chars(value, value + std::strlen(value), ranks);
+      return ranks;
+    }
+  if (std::getenv("PMIX_RANK")) return 0;
+  return {};
+}
+
+// Where the module may lie: beside the program or the library, as in a build folder, or where it is
+// installed.
+std::vector<fs::path> module_places() {
+  std::vector<fs::path> places;
+  std::error_code error;
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+    places.push_back(program.parent_path());
+    places.push_back(program.parent_path() / BERTIE_MODULES_FROM_PROGRAM);
+  }
+  Dl_info here;
+  if (dladdr(reinterpret_cast<const void*>(&module_places), &here) && here.dli_fname) {
+    const fs::path library = fs::absolute(here.dli_fname, error).parent_path();
+    places.push_back(library);
+    places.push_back(library / "bertie");
+  }
+  return places;
+}
+
+MpiJoin open_module(int ranks) {
+  const std::string started =
+      ranks > 0 ? fmt::format("mpirun started {} ranks", ranks) : "ranks were started";
+  for (const fs::path& place : module_places()) {
+    const fs::path file = place / kMpiModule;
+    std::error_code error;
+    if (!fs::exists(file, error)) continue;
+    // Global: Open MPI opens parts of itself that look for its names.
+    void* const module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (!module)
+      throw Error(fmt::format("{}, but {} does not open: {}", started, file.string(), dlerror()),
+                  "sudo apt-get install libopenmpi3 openmpi-bin");
+    if (void* const join = dlsym(module, kMpiEntry)) return reinterpret_cast<MpiJoin>(join);
+    throw Error(fmt::format("{} has no {}: it is not Bertie's", file.string(), kMpiEntry));
+  }
+  throw Error(fmt::format("{}, but there is no {} beside this program: it was built without MPI", started,
+                          kMpiModule),
+              "sudo apt-get install libopenmpi-dev, then build again; or run without mpirun");
+}
+
 }  // namespace
 
-std::unique_ptr<Collective> join_ranks() { return std::make_unique<Alone>(); }
+std::unique_ptr<Collective> join_ranks(const TellOfLoss& tell) {
+  const std::optional<int> ranks = ranks_started();
+  if (!ranks || *ranks == 1) return std::make_unique<Alone>();
+  std::unique_ptr<Collective> joined(open_module(*ranks)(BERTIE_VERSION, tell));
+  if (!joined)
+    throw Error(
+        fmt::format("{} belongs to another version of Bertie than this, {}", kMpiModule, BERTIE_VERSION),
+        "install both from one build");
+  return joined;
+}
+
+int threads_for_rank(const Collective& ranks) {
+  const int cores = int(std::thread::hardware_concurrency());
+  return std::clamp(cores / ranks.ranks_here(), 1, std::max(1, available_threads()));
+}
 
 }  // namespace bertie

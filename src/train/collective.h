@@ -3,6 +3,7 @@
 // a run gives the same ones again. Alone (one rank) everything is a no-op. Over MPI it is a module that is
 // opened when mpirun started the program (docs/scaling.md), so that nobody else loads MPI.
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,9 +15,11 @@ class Collective {
   virtual ~Collective() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual int ranks_here() const = 0;  // on this machine, this one too: they share its cores
 
   // Begins to add `part` up over all ranks, in place, and returns; every rank calls it for the same parts in
-  // the same order. Between start_sum and finish_sums nobody touches what was given.
+  // the same order. Between start_sum and finish_sums nobody touches what was given. Each number is that of
+  // rank 0 plus that of rank 1 plus …, however the parts were cut.
   virtual void start_sum(std::span<float> part) = 0;
   virtual void finish_sums() = 0;
   // Small sums, at once: losses, counts.
@@ -31,8 +34,16 @@ class Collective {
   [[noreturn]] virtual void abort(int code) = 0;
 };
 
-// The ranks that mpirun started, or one alone. Error when mpirun started this program and it was built
-// without MPI: each rank would train on its own.
-std::unique_ptr<Collective> join_ranks();
+// The ranks that mpirun started, or one alone. Error when mpirun started several and this is a build without
+// MPI: each rank would train on its own. `tell`, if there, is told what to say when another rank has died,
+// from a thread of its own, before all ranks are stopped.
+//
+// When an exception leaves the scope of a Collective of several ranks, the others are stopped by mpirun as
+// soon as the program ends with a code other than 0.
+using TellOfLoss = std::function<void(const std::string& what, const std::string& hint)>;
+std::unique_ptr<Collective> join_ranks(const TellOfLoss& tell = {});
+
+// Threads for a rank when nobody says: its share of the machine's cores, and no more than it may run on.
+int threads_for_rank(const Collective& ranks);
 
 }  // namespace bertie

@@ -139,7 +139,7 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
       {{"bench", "encode", "--seconds", "nan"}, "number", "--seconds"},
       {{"attend", "You", "found"}, "too many", "\"You found\""},
       {{"demo", "hello"}, "takes no words", "bertie help demo"},
-      {{"bench"}, "encode, generate, attention, load, tokenize, gemm", "bertie bench encode"},
+      {{"bench"}, "encode, generate, pretrain, attention, load, tokenize, gemm", "bertie bench encode"},
       {{"bench", "encod"}, "not \"encod\"", "bertie bench encode"},
       {{"completion", "tcsh"}, "bash, zsh, fish", "bertie completion"},
       {{"attend"}, "needs a text", "bertie attend --model DIR"},

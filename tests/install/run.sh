@@ -28,6 +28,12 @@ pkg-config --exists --print-errors bertie
 "$cxx" "$here/outside/main.cc" -o "$temp/with_pkg_config" $(pkg-config --cflags --libs bertie) ${BERTIE_EXTRA_FLAGS:-}
 LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$temp/with_pkg_config"
 
+# The module for MPI, where it was built, is where the program looks for it.
+if [ -e "$build/bertie_mpi.so" ] && [ ! -e "$libdir/bertie/bertie_mpi.so" ]; then
+  echo "bertie_mpi.so was not installed"
+  exit 1
+fi
+
 # The versions agree, and nothing of the source tree is left in what was installed.
 version=$(cat "$here/../../VERSION")
 [ "$(pkg-config --modversion bertie)" = "$version" ] || { echo "bertie.pc does not say $version"; exit 1; }

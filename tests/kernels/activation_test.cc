@@ -108,5 +108,88 @@ TEST(Activation, TakesAnyLengthAtAnyAddressAndWritesNowhereElse) {
   });
 }
 
+// dy·f'(x) and f(x), for one row.
+struct Back {
+  Back(Activation f, std::span<const float> x, std::span<const float> dy, size_t misalignment = 0)
+      : dx(dy, misalignment), y(x.size(), misalignment) {
+    Team team;
+    activation_backward(f, {x.data(), 1, x.size()}, {dx.data(), 1, x.size()}, {y.data(), 1, x.size()}, team);
+  }
+  test::Guarded dx, y;
+};
+
+TEST(ActivationBackward, IsCloseToTheReferenceFromMinus20To20) {
+  std::vector<float> sweep;
+  for (int i = -20'000; i <= 20'000; ++i) sweep.push_back(float(i) * 1e-3f);
+  const std::vector<float> ones(sweep.size(), 1.0f);
+  test::on_every_target([&] {
+    for (Activation f : kAll) {
+      Back back(f, sweep, ones);
+      test::Worst worst;
+      for (size_t i = 0; i < sweep.size(); ++i)
+        worst.see(std::abs(back.dx.span()[i] - reference::activation_derivative(f, double(sweep[i]))),
+                  double(sweep[i]));
+      EXPECT_LE(worst.error, f == none || f == relu ? 0 : 3e-7) << name(f) << " at " << worst.at;
+      std::printf("%-10s derivative's worst error %.2e at %g\n", name(f), worst.error, worst.at);
+    }
+  });
+}
+
+TEST(ActivationBackward, TakesAnyLengthAtAnyAddressAndGivesTheForwardsBits) {
+  test::on_every_target([&] {
+    for (Activation f : kAll)
+      for (size_t n = 1; n <= 67; ++n)
+        for (size_t misalignment : {0, 1, 15}) {
+          const auto x = test::random_floats(n, n, -6, 6), dy = test::random_floats(n, n + 1);
+          Back back(f, x, dy, misalignment);
+          ASSERT_TRUE(back.dx.intact() && back.y.intact()) << name(f) << " length " << n;
+          std::vector<float> y = x;
+          activation_forward(f, y);
+          ASSERT_TRUE(test::same_bits(back.y.span(), y));
+          for (size_t i = 0; i < n; ++i)
+            ASSERT_NEAR(back.dx.span()[i], dy[i] * reference::activation_derivative(f, double(x[i])), 1e-6);
+        }
+  });
+}
+
+TEST(ActivationBackward, TakesStridedRowsOfAnyTeamAndMayWriteOverX) {
+  const size_t rows = 50, n = 333, stride = 340;
+  const auto start = test::random_floats(rows * stride, 1, -3, 3), dy = test::random_floats(rows * stride, 2);
+  test::on_every_target([&] {
+    std::vector<float> expected;
+    for (int threads : {1, 2, 3}) {
+      Team team(threads);
+      std::vector<float> x = start, dx = dy;
+      const Matrix<float> xs(x.data(), rows, n, stride);
+      activation_backward(gelu, xs, {dx.data(), rows, n, stride}, xs, team);
+      for (size_t r = 0; r < rows; ++r)
+        for (size_t c = 0; c < stride; ++c) {
+          const size_t i = r * stride + c;
+          if (c < n) {
+            ASSERT_EQ(x[i], one(gelu, start[i]));
+          } else {
+            ASSERT_TRUE(x[i] == start[i] && dx[i] == dy[i]) << "written between the rows";
+          }
+        }
+      if (threads == 1) expected = dx;
+      EXPECT_TRUE(test::same_bits(dx, expected));
+    }
+  });
+}
+
+TEST(ActivationBackward, GivesTheLimitAtInfinityAndKeepsNaN) {
+  test::on_every_target([&] {
+    for (Activation f : {gelu, gelu_tanh, relu, silu, tanh}) {
+      const std::vector<float> x{test::kInf, -test::kInf, 1e30f, -1e30f}, dy(4, 1.0f);
+      Back back(f, x, dy);
+      for (size_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(back.dx.span()[i], i % 2 == 0 && f != tanh ? 1 : 0, 2e-7) << name(f) << " of " << x[i];
+      if (f != relu) {
+        EXPECT_TRUE(std::isnan(Back(f, std::vector<float>{test::kNaN}, std::vector<float>{1}).dx.span()[0]));
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace bertie::kernels

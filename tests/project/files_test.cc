@@ -52,7 +52,7 @@ TEST(Library, NeedsNeitherOneDnnNorOpenMp) {
   ASSERT_TRUE(ok) << needed;
   EXPECT_NE(needed.find("libstdc++"), std::string::npos) << "this is not what a library needs";
   for (const char* name :
-       {"libdnnl", "libgomp", "libomp", "libtbb", "libmkl", "libopenblas", "libpython", "libcurl"})
+       {"libdnnl", "libgomp", "libomp", "libtbb", "libmkl", "libopenblas", "libpython", "libcurl", "libmpi"})
     EXPECT_EQ(needed.find(name), std::string::npos) << name;
 }
 

@@ -1,0 +1,276 @@
+// bertie pretrain
+#include "train/pretrain.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "core/checked.h"
+
+namespace bertie::cli {
+namespace {
+
+// The first signal asks the run to save and end; the second ends it at once.
+std::atomic<int> asked_to_stop{0};
+extern "C" void on_stop_signal(int signal) {
+  if (asked_to_stop.exchange(signal) != 0) _exit(128 + signal);
+}
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  sigemptyset(&action.sa_mask);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
+}
+
+struct Unit {
+  char letter;
+  double value;
+};
+constexpr Unit kTimes[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+constexpr Unit kCounts[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'G', 1e9}};
+
+// A number with one of the units after it; nothing for any other text.
+std::optional<double> with_unit(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  for (const Unit& unit : units)
+    if (text.ends_with(unit.letter) && parse_number(text.substr(0, text.size() - 1), number) && number > 0 &&
+        number < 1e15)
+      return number * unit.value;
+  return {};
+}
+
+double duration_of(std::string_view option, std::string_view text) {
+  if (const auto seconds = with_unit(text, kTimes)) return *seconds;
+  throw UsageError(
+      fmt::format("{} takes a time with its unit, s, m, h or d, not {}", option, in_quotes(text)),
+      fmt::format("{} 90m", option));
+}
+
+uint64_t count_of(std::string_view option, std::string_view text) {
+  uint64_t number = 0;
+  if (parse_number(text, number) && number > 0 && number < uint64_t{1} << 53) return number;
+  if (const auto count = with_unit(text, kCounts); count && *count < 0x1p53) return uint64_t(*count);
+  throw UsageError(
+      fmt::format("{} takes a number such as 20000, 500M or 2G, not {}", option, in_quotes(text)),
+      fmt::format("{} 500M", option));
+}
+
+// One of the option's words; `values` are in the table's order.
+template <class T>
+T choice_of(const char* option, const std::optional<std::string>& word, T standard,
+            std::initializer_list<std::pair<std::string_view, T>> values) {
+  if (!word) return standard;
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : values) {
+    if (name == *word) return value;
+    known.push_back(name);
+  }
+  const std::string_view meant = nearest(*word, known);
+  throw UsageError(fmt::format("{} is one of {}, not {}", option, fmt::join(known, ", "), in_quotes(*word)),
+                   fmt::format("{} {}", option, meant.empty() ? known[0] : meant));
+}
+
+double share_of(const char* option, double value, double below) {
+  if (value >= 0 && value < below) return value;
+  throw UsageError(fmt::format("{} takes a share from 0 to less than {}, not {}", option, below, value),
+                   fmt::format("{} 0.1", option));
+}
+
+TrainOptions train_options(const Settings& s) {
+  TrainOptions o;
+  if (!s.out) throw UsageError("pretrain needs a folder for its checkpoints", "--out run");
+  o.out = *s.out, o.resume = s.resume;
+  o.batch = s.batch.value_or(o.batch), o.accumulate = s.accumulate.value_or(o.accumulate);
+  o.steps = s.steps.value_or(0);
+  if (s.token_limit) o.tokens = count_of("--tokens", *s.token_limit);
+  if (s.time_limit) o.seconds = duration_of("--time", *s.time_limit);
+  o.rate = s.rate.value_or(o.rate), o.warmup = s.warmup.value_or(o.warmup);
+  if (s.rate && *s.rate == 0) throw UsageError("--rate 0 learns nothing", "--rate 1e-4");
+  o.schedule = choice_of<Schedule>("--schedule", s.schedule, o.schedule,
+                                   {{"linear", Schedule::kLinear},
+                                    {"bert-linear", Schedule::kBertLinear},
+                                    {"cosine", Schedule::kCosine},
+                                    {"constant", Schedule::kConstant},
+                                    {"stable", Schedule::kStable}});
+  o.cooldown = s.cooldown.value_or(o.cooldown);
+  o.method = choice_of<OptimiserMethod>("--optimiser", s.optimiser, o.method,
+                                        {{"adamw", OptimiserMethod::kAdamW},
+                                         {"bert-adam", OptimiserMethod::kBertAdam},
+                                         {"lamb", OptimiserMethod::kLamb}});
+  o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
+  o.outlier = s.outlier.value_or(o.outlier);
+  o.eval_every = s.eval_every.value_or(o.eval_every), o.patience = s.patience.value_or(o.patience);
+  if (s.save_every) {
+    uint64_t steps = 0;
+    o.save_every = 0, o.save_seconds = 0;
+    if (parse_number(*s.save_every, steps) && steps > 0)
+      o.save_every = steps;
+    else
+      o.save_seconds = duration_of("--save-every", *s.save_every);
+  }
+  o.keep = s.keep.value_or(o.keep), o.log_every = s.log_every.value_or(o.log_every);
+  o.seed = s.seed.value_or(o.seed);
+  return o;
+}
+
+PretrainJob job_of(const Settings& s) {
+  if (!s.data) throw UsageError("pretrain needs data", "--data FOLDER, which bertie prepare writes");
+  if (!s.model_size && !s.config && !s.from)
+    throw UsageError("pretrain needs to know what model to make", "--size tiny");
+  PretrainJob job;
+  job.train = train_options(s);
+  job.data = *s.data;
+  job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
+  job.objective = s.objective.value_or(job.objective);
+  job.max_length = s.max_length.value_or(job.max_length);
+  job.mask_rate = share_of("--mask-rate", s.mask_rate.value_or(job.mask_rate), 1);
+  job.whole_words = s.whole_word;
+  if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, 1);
+  job.recompute = s.recompute;
+  job.threads = int(s.threads.value_or(0));
+  return job;
+}
+
+// One line with everything that moves. Written without taking memory, as the steps around it.
+class TrainLine {
+ public:
+  explicit TrainLine(bool wanted) : wanted_(wanted), pause_(is_terminal(2) ? 0.25 : 30) {}
+
+  void operator()(const TrainProgress& p) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool first = last_ == std::chrono::steady_clock::time_point{};
+    if (!wanted_ || (!first && p.fraction < 1 && std::chrono::duration<double>(now - last_).count() < pause_))
+      return;
+    last_ = now;
+    fmt::basic_memory_buffer<char, 500> line;
+    const auto out = std::back_inserter(line);
+    fmt::format_to(out, "{:3.0f}%  step {}", 100 * p.fraction, p.step);
+    if (p.steps > 0) fmt::format_to(out, "/{}", p.steps);
+    fmt::format_to(out, "  loss {:.3f}  {} {:.1f}%", p.loss, p.has_labels ? "mlm" : "tokens",
+                   100 * p.token_accuracy);
+    if (p.has_labels) fmt::format_to(out, "  nsp {:.1f}%", 100 * p.label_accuracy);
+    fmt::format_to(out, "  {:.0f} tokens/s  rate {:.1e}", p.tokens_per_second, p.rate);
+    if (p.skipped > 0) fmt::format_to(out, "  {} skipped", p.skipped);
+    if (p.seconds_left > 0) {
+      const auto left = uint64_t(p.seconds_left + 0.5);
+      if (left >= 3600)
+        fmt::format_to(out, "  {}:{:02} h left", left / 3600, left / 60 % 60);
+      else
+        fmt::format_to(out, "  {}:{:02} min left", left / 60, left % 60);
+    }
+    show_progress_line({line.data(), line.size()});
+  }
+
+ private:
+  bool wanted_;
+  double pause_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:+,@%-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string quoted;
+  for (const char c : word) quoted.append(c == '\'' ? std::string_view("'\\''") : std::string_view(&c, 1));
+  return fmt::format("'{}'", quoted);
+}
+
+// The command that goes on with this run.
+std::string resume_command(const Settings& settings, int ranks) {
+  std::string command = ranks > 1 ? fmt::format("mpirun -np {} bertie", ranks) : "bertie";
+  for (const std::string& argument : settings.arguments) command.append(1, ' ').append(shell_word(argument));
+  return fmt::format("{}{}", command, settings.resume ? "" : " --resume");
+}
+
+void report(const TrainResult& result, const Settings& settings, int ranks) {
+  constexpr const char* kEnds[] = {"limit", "stopped", "patience"};
+  if (settings.json) {
+    nlohmann::ordered_json out = {{"checkpoint", result.checkpoint.string()},
+                                  {"ended", kEnds[size_t(result.end)]},
+                                  {"steps", result.step},
+                                  {"tokens", result.tokens},
+                                  {"skipped", result.skipped},
+                                  {"seconds", result.seconds},
+                                  {"loss", result.loss}};
+    if (result.best_step > 0) out["best"] = {{"step", result.best_step}, {"loss", result.best_loss}};
+    if (result.end == TrainEnd::kStopped) out["resume"] = resume_command(settings, ranks);
+    print("{}\n", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
+    return;
+  }
+  print("{}: {} steps, {} tokens in {}, loss {:.3f}\n", printable(result.checkpoint.string()),
+        with_commas(result.step), with_commas(result.tokens), duration_text(result.seconds), result.loss);
+  if (result.best_step > 0)
+    print("best on held-out data: step {}, loss {:.3f} ({})\n", result.best_step, result.best_loss,
+          printable((std::filesystem::path(*settings.out) / "best").string()));
+  if (result.end == TrainEnd::kPatience) print("ended because the held-out loss no longer fell\n");
+  if (result.end == TrainEnd::kStopped)
+    print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, ranks)));
+}
+
+TrainEvents events_of(const Settings& settings, TrainLine& line) {
+  TrainEvents events;
+  events.progress = std::ref(line);
+  events.stop = [] { return asked_to_stop != 0; };
+  if (settings.quiet) return events;
+  const auto say = [](std::string_view what) {
+    end_progress_line();
+    fmt::print(stderr, "{}\n", printable(what));
+  };
+  events.note = say;
+  events.warning = [say](std::string_view what) { say(fmt::format("bertie: {}", what)); };
+  events.evaluated = [say](const EvalResult& r) {
+    say(fmt::format("step {}: held-out loss {:.3f}, tokens right {:.1f}%{}{}", r.step, r.loss,
+                    100 * r.token_accuracy,
+                    r.has_labels ? fmt::format(", sentences right {:.1f}%", 100 * r.label_accuracy) : "",
+                    r.best ? " (best)" : ""));
+  };
+  if (settings.verbose)
+    events.saved = [say](const std::filesystem::path& path) { say(fmt::format("saved {}", path.string())); };
+  return events;
+}
+
+}  // namespace
+
+int pretrain_command(const Settings& settings) {
+  const PretrainJob job = job_of(settings);
+  const bool bf16 =
+      choice_of<bool>("--precision", settings.precision, false, {{"fp32", false}, {"bf16", true}});
+  const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
+    end_progress_line();
+    warn(printable(what), printable(hint));
+  });
+  const bool speaks = ranks->rank() == 0;
+  if (bf16 && speaks && !settings.quiet)
+    warn("products in bf16 are not there yet: this run computes in fp32", "--precision fp32 says so itself");
+  catch_stop_signals();
+  TrainLine line(speaks && !settings.quiet);
+  try {
+    const TrainResult result = pretrain(job, *ranks, events_of(settings, line));
+    end_progress_line();
+    if (speaks) report(result, settings, ranks->size());
+    return result.end == TrainEnd::kStopped && asked_to_stop ? 128 + asked_to_stop : 0;
+  } catch (const Error& error) {
+    if (ranks->size() > 1) {  // the others wait for this one
+      end_progress_line();
+      warn(fmt::format("rank {}: {}", ranks->rank(), printable(error.what())),
+           printable(error.hint().empty() ? resume_command(settings, ranks->size()) : error.hint()));
+      ranks->abort(1);
+    }
+    throw;
+  }
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,227 @@
+// The table's chapter about training.
+#include "cli/options.h"
+
+namespace bertie::cli {
+namespace {
+
+constexpr std::string_view kAbout =
+    "Makes a BERT from the shards that bertie prepare wrote, or goes on with one (--from): masked language "
+    "modelling and next-sentence prediction as in the paper, or another --objective. docs/pretraining.md "
+    "has the details.\n\n"
+    "Into the folder --out go checkpoints (step-000500 and so on: each a whole model for --model and for "
+    "transformers), links to the last and the best one, log.jsonl and a TensorBoard event file. Ctrl-C "
+    "finishes the step, saves, and says how to go on; a second one ends at once. --resume goes on from the "
+    "newest whole checkpoint, to the same bits as if the run had never stopped; where there is none it "
+    "starts.\n\n"
+    "The run ends at the first of --steps, --tokens and --time, and the learning rate follows that limit. "
+    "With mpirun, ranks share each batch (docs/scaling.md).";
+
+std::vector<Option> model_options() {
+  return {{.name = "data",
+           .letter = 'd',
+           .argument = "DIR",
+           .help = "shards from bertie prepare",
+           .to = &Settings::data},
+          {.name = "out",
+           .letter = 'o',
+           .argument = "DIR",
+           .help = "folder for checkpoints and logs",
+           .to = &Settings::out},
+          {.name = "size",
+           .argument = "NAME",
+           .help = "model to train: tiny, mini, small, medium, base or large",
+           .to = &Settings::model_size,
+           .choices = size_choices()},
+          {.name = "config",
+           .argument = "FILE",
+           .help = "its config.json, instead of a size",
+           .to = &Settings::config},
+          {.name = "from",
+           .argument = "DIR",
+           .help = "checkpoint whose weights are the start; its model too, unless --config says otherwise",
+           .to = &Settings::from},
+          {.name = "objective",
+           .argument = "NAME",
+           .help = "what is learned: mlm+nsp, mlm, mlm+sop, causal or seq2seq",
+           .standard = "mlm+nsp",
+           .to = &Settings::objective,
+           .choices = {{"mlm+nsp", "masked tokens, and whether sentences follow each other"},
+                       {"mlm", "masked tokens alone"},
+                       {"mlm+sop", "masked tokens, and whether sentences were swapped"},
+                       {"causal", "the next token: GPT-2"},
+                       {"seq2seq", "a text from another one: the encoder-decoder Transformer"}}},
+          {.name = "resume", .help = "go on with the run in --out", .to = &Settings::resume}};
+}
+
+std::vector<Option> limit_options() {
+  return {{.name = "steps",
+           .argument = "N",
+           .help = "end after N steps",
+           .standard = "20000, where there is no other limit",
+           .to = &Settings::steps,
+           .least = 1,
+           .most = 1'000'000'000'000},
+          {.name = "tokens",
+           .argument = "N",
+           .help = "end after N tokens; 500M and 2G are numbers too",
+           .to = &Settings::token_limit},
+          {.name = "time",
+           .argument = "T",
+           .help = "end after a time such as 90m, 8h or 2d",
+           .to = &Settings::time_limit}};
+}
+
+std::vector<Option> batch_options() {
+  return {{.name = "batch",
+           .letter = 'b',
+           .argument = "N",
+           .help = "sequences a step, over all ranks",
+           .standard = "64",
+           .to = &Settings::batch,
+           .least = 1,
+           .most = 10'000'000},
+          {.name = "accumulate",
+           .argument = "K",
+           .help = "cut each rank's share of a batch into K: the same step in less memory",
+           .standard = "1",
+           .to = &Settings::accumulate,
+           .least = 1,
+           .most = 1'000'000},
+          {.name = "max-length",
+           .argument = "N",
+           .help = "tokens of a sequence, special ones included",
+           .standard = "128",
+           .to = &Settings::max_length,
+           .least = 8},
+          {.name = "mask-rate",
+           .argument = "P",
+           .help = "share of tokens to mask",
+           .standard = "0.15",
+           .to = &Settings::mask_rate},
+          {.name = "whole-word", .help = "mask all pieces of a word, or none", .to = &Settings::whole_word},
+          {.name = "dropout",
+           .argument = "P",
+           .help = "share of numbers to drop, of attention weights too",
+           .standard = "the config's, 0.1",
+           .to = &Settings::dropout}};
+}
+
+std::vector<Option> step_options() {
+  return {{.name = "rate",
+           .argument = "R",
+           .help = "highest learning rate",
+           .standard = "0.128 / hidden size: 1e-3 for tiny",
+           .to = &Settings::rate},
+          {.name = "warmup",
+           .argument = "W",
+           .help = "share of the run in which the rate rises; from 1 on, steps",
+           .standard = "0.1",
+           .to = &Settings::warmup},
+          {.name = "schedule",
+           .argument = "NAME",
+           .help = "how the rate falls: linear, bert-linear, cosine, constant or stable",
+           .standard = "linear",
+           .to = &Settings::schedule,
+           .choices = {{"linear", "from the warm-up's end to 0"},
+                       {"bert-linear", "as BERT's authors had it: the decay runs from the first step"},
+                       {"cosine", "half a cosine"},
+                       {"constant", "not at all"},
+                       {"stable", "at the end alone, over --cooldown"}}},
+          {.name = "cooldown",
+           .argument = "C",
+           .help = "for stable: share of the run in which the rate falls",
+           .standard = "0.2",
+           .to = &Settings::cooldown},
+          {.name = "optimiser",
+           .argument = "NAME",
+           .help = "adamw, bert-adam or lamb",
+           .standard = "adamw",
+           .to = &Settings::optimiser,
+           .choices = {{"adamw", "as PyTorch has it"},
+                       {"bert-adam", "without bias correction, as BERT's authors had it"},
+                       {"lamb", "for large batches"}}},
+          {.name = "decay",
+           .argument = "D",
+           .help = "weight decay, not of biases and norms",
+           .standard = "0.01",
+           .to = &Settings::decay},
+          {.name = "clip",
+           .argument = "C",
+           .help = "largest norm of the gradient; 0: no limit",
+           .standard = "1",
+           .to = &Settings::clip},
+          {.name = "outlier",
+           .argument = "F",
+           .help = "skip a step whose gradient is F times as long as usual; 0: never",
+           .standard = "20",
+           .to = &Settings::outlier}};
+}
+
+std::vector<Option> care_options() {
+  return {{.name = "eval-every",
+           .argument = "N",
+           .help = "look at the held-out shards every N steps; 0: never",
+           .standard = "500",
+           .to = &Settings::eval_every},
+          {.name = "patience",
+           .argument = "N",
+           .help = "end after N looks without a better loss",
+           .standard = "never",
+           .to = &Settings::patience,
+           .least = 1},
+          {.name = "save-every",
+           .argument = "N",
+           .help = "a checkpoint every N steps, or after a time such as 10m",
+           .standard = "10m",
+           .to = &Settings::save_every},
+          {.name = "keep",
+           .argument = "N",
+           .help = "keep the last N checkpoints, and the best one",
+           .standard = "2",
+           .to = &Settings::keep,
+           .least = 1},
+          {.name = "log-every",
+           .argument = "N",
+           .help = "a line in the logs every N steps",
+           .standard = "10",
+           .to = &Settings::log_every,
+           .least = 1},
+          {.name = "recompute",
+           .help = "compute layers again on the way back: less memory, more time",
+           .to = &Settings::recompute},
+          {.name = "precision",
+           .argument = "P",
+           .help = "numbers to multiply: fp32 or bf16",
+           .standard = "fp32",
+           .to = &Settings::precision,
+           .choices = {{"fp32", "32 bits"}, {"bf16", "16 bits, where the machine can"}}},
+          {.name = "seed",
+           .argument = "N",
+           .help = "the same seed gives the same run, to the bit",
+           .standard = "1",
+           .to = &Settings::seed}};
+}
+
+}  // namespace
+
+std::vector<Command> train_commands() {
+  std::vector<Option> options;
+  for (const auto& chapter :
+       {model_options(), limit_options(), batch_options(), step_options(), care_options()})
+    options.insert(options.end(), chapter.begin(), chapter.end());
+  return {{.name = "pretrain",
+           .words = "",
+           .most_words = 0,
+           .summary = "make a BERT from prepared text",
+           .about = kAbout,
+           .options = options,
+           .examples = {{"bertie pretrain --data shards --size tiny --out run", "a small one, to begin with"},
+                        {"bertie pretrain --data shards --size mini --time 8h --out run", "over night"},
+                        {"bertie pretrain --data shards --size mini --time 8h --out run --resume",
+                         "go on with it"},
+                        {"mpirun -np 8 bertie pretrain --data shards --size base --steps 100000 --out run",
+                         "on many machines"}},
+           .run = pretrain_command}};
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,46 @@
+#pragma once
+// The heads in training: a goal's loss, and its gradient back to the hidden states. Each head's forward is
+// that of heads.cc with what the way back needs kept; rows that nobody has a target for are not computed.
+//
+//   language model   LM(h) = decoder(norm(f(dense(h)))) + bias, cross-entropy over the vocabulary; GPT-2:
+//   decoder(h) next sentence    cross-entropy of W·tanh(pooler(first)) + b classify         cross-entropy;
+//   regression (z − v)²; several labels −v·log σ(z) − (1 − v)·log(1 − σ(z)) tag              cross-entropy of
+//   each token answer           half the cross-entropy of the first token's place, and half that of the
+//   last's, each over
+//                    the places of its sequence
+#include "core/arena.h"
+#include "core/parallel.h"
+#include "model/layer_pass.h"
+#include "model/learner.h"
+#include "model/weights.h"
+
+namespace bertie {
+
+// Error unless a goal has `wanted` targets below `classes`, and rows within the batch's tokens.
+void check_targets(const Goal& goal, size_t wanted, size_t classes, size_t tokens);
+
+struct HeadPass {
+  const Weights& w;
+  const Weights* gradient = nullptr;  // null: the loss alone
+  Matrix<const float> decoder = {};   // the language model's table, (V, E)
+  Matrix<float> decoder_gradient = {};
+  const PassShape& shape;
+  std::optional<uint64_t> dropout_seed = {};
+  Arena& arena;  // the pass resets it
+  Team& team;
+
+  // Error for a goal that does not fit the model or the batch.
+  void check(const Batch& batch, const Goal& goal) const;
+  // d_hidden is added to.
+  LossSum run(const Batch& batch, const Goal& goal, Matrix<const float> hidden, Matrix<float> d_hidden) const;
+
+ private:
+  LossSum language_model(Matrix<const float> x, const Goal& goal, Matrix<float> dx) const;
+  LossSum classify(Matrix<const float> x, const Goal& goal, Matrix<float> dx) const;
+  LossSum answer(const Batch& batch, const Goal& goal, Matrix<const float> hidden,
+                 Matrix<float> d_hidden) const;
+  void backward(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& layer,
+                const kernels::Linear& gradient, Matrix<float> dx, float* workspace) const;
+};
+
+}  // namespace bertie

@@ -1,0 +1,26 @@
+#pragma once
+// A learner's flat blocks: where each tensor is in them, fresh numbers, and numbers from a checkpoint.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/learner.h"
+#include "model/tensors.h"
+
+namespace bertie {
+
+// The parts of a block that allocate(tensors, true) made; `flat` is its beginning.
+std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const float* flat);
+
+// Fresh parameters: matrices normal with standard deviation 0.02, cut off at two of them, times
+// factor(tensor); vectors 0, but a norm's weights 1. An element depends on the seed, its tensor's name and
+// its place alone.
+void initialise(const std::vector<TensorSpec>& tensors, uint64_t seed,
+                const std::function<float(const TensorSpec&)>& factor);
+
+// Reads tensors from a checkpoint. Those that it lacks and may_lack allows stay as they are, and are
+// returned.
+std::vector<std::string> load_parameters(const std::vector<TensorSpec>& tensors, Checkpoint& checkpoint,
+                                         const std::function<bool(const TensorSpec&)>& may_lack);
+
+}  // namespace bertie

@@ -1,0 +1,345 @@
+// Learning for the encoder-decoder Transformer: the forward pass of transformer_run.cc with what the way back
+// needs kept, and back: output, decoder, encoder (which gets what every layer of the decoder makes of it),
+// words. Dropout is where transformers' MarianMTModel has it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bertie/error.h"
+#include "core/arena.h"
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "kernels/embedding.h"
+#include "model/batch.h"
+#include "model/cross_pass.h"
+#include "model/embed.h"
+#include "model/head_pass.h"
+#include "model/layer_pass.h"
+#include "model/learner.h"
+#include "model/parameters.h"
+#include "model/transformer_weights.h"
+
+namespace bertie {
+namespace {
+
+// What the output adds is no parameter in transformers, though its checkpoints have it: it stays what it is.
+const std::string kConstant = "final_logits_bias";
+
+class TransformerLearner final : public Learner {
+ public:
+  TransformerLearner(const TransformerConfig& config, uint64_t seed, const LearnerOptions& options)
+      : options_(options),
+        w_(config, "config"),
+        g_(config, "config"),
+        team_(options.threads > 0 ? options.threads : available_threads()) {
+    for (TransformerWeights* w : {&w_, &g_}) {
+      w->declare();
+      w->memory = allocate(w->tensors, true);
+    }
+    w_.place();
+    const auto floats = [](const TransformerWeights& w) {
+      return std::span(w.memory.as<float>(), w.memory.size() / sizeof(float));
+    };
+    parameters_ = floats(w_), gradients_ = floats(g_);
+    segments_ = segments_of(w_.tensors, parameters_.data());
+    initialise(w_.tensors, seed, [](const TensorSpec&) { return 1.0f; });
+    for (const TensorSpec& t : g_.tensors)
+      if (t.name != kConstant) learnt_.push_back(t);
+    source_.w = &w_.encoder, source_.g = &g_.encoder;
+    target_.w = &w_.decoder, target_.g = &g_.decoder;
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return w_.tensors; }
+  const std::vector<TensorSpec>& gradient_tensors() const override { return learnt_; }
+  size_t memory() const override { return arena_.capacity() + head_arena_.capacity(); }
+  Team& team() override { return team_; }
+
+  void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
+    pass(lesson, sums, true, ready);
+  }
+  void evaluate(const Lesson& lesson, std::span<LossSum> sums) override {
+    Lesson dry = lesson;
+    dry.dropout_seed.reset();
+    pass(dry, sums, false, {});
+  }
+
+  void save(const std::filesystem::path& directory, Precision precision) const override {
+    save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
+  }
+
+  std::vector<std::string> load(const std::filesystem::path& directory) override {
+    const io::SafeTensors files = io::SafeTensors::open(directory);
+    Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
+    return load_parameters(w_.tensors, checkpoint,
+                           [](const TensorSpec& t) { return t.name == kConstant; });
+  }
+
+ private:
+  struct Kept {
+    KeptAttention attention;
+    KeptCross cross;  // the decoder's
+    KeptFeedForward feed_forward;
+  };
+  struct Side {
+    const SideWeights *w = nullptr, *g = nullptr;
+    Batch batch;
+    PassShape shape;
+    std::vector<int32_t> positions;
+    std::vector<uint64_t> row_numbers;
+    // In the arena, for the pass that runs.
+    std::vector<Kept> kept;
+    Matrix<float> x, h, c;  // into a layer (and out of it), after attention, after looking across (else h)
+    Matrix<float> d;        // gradient of x
+    PassScratch scratch;
+
+    bool decoder() const { return !w->cross.empty(); }
+    float scale() const { return 1 / std::sqrt(float(shape.hidden / shape.heads)); }
+  };
+
+  void pass(const Lesson& lesson, std::span<LossSum> sums, bool backward, const Ready& ready);
+  void check(const Lesson& lesson, size_t sums) const;
+  void prepare(Side& side, const Batch& batch, const Lesson& lesson);
+  void take_memory(bool backward);
+  CrossShape cross_shape() const { return {target_.shape, source_.batch.offsets}; }
+
+  void forward(Side& side);
+  void layer_forward(Side& side, size_t layer, bool to_the_end);
+  LossSum head(const Goal& goal, bool backward);
+  void backward(Side& side, const Ready& ready);
+  void embeddings_forward(Side& side);
+  void embeddings_backward(Side& side);
+
+  // Places tell masks apart: encoder, decoder, and the decoder's look across.
+  LayerMasks masks(const Side& side, size_t layer, bool across = false) const {
+    if (!dropout_seed_) return {};
+    const size_t depth = w_.encoder.layers.size(), first = side.decoder() ? depth : 0;
+    return masks_for(side.shape, *dropout_seed_, first + layer + (across ? w_.decoder.layers.size() : 0));
+  }
+  kernels::RowDropout embedding_mask(const Side& side) const {
+    if (!dropout_seed_) return {};
+    return mask_for(side.shape, float(w_.config.dropout), *dropout_seed_, side.decoder());
+  }
+  Matrix<float> words(const TransformerWeights& w) const {
+    return {table_numbers(w.word), w.config.vocabulary, w.config.hidden};
+  }
+
+  LearnerOptions options_;
+  TransformerWeights w_, g_;
+  std::vector<TensorSpec> learnt_;  // of g_
+  Team team_;
+  Arena arena_, head_arena_;
+  Side source_, target_;
+  std::optional<uint64_t> dropout_seed_;
+  Matrix<float> d_key_value_;  // (Ts, 2C)
+};
+
+void TransformerLearner::check(const Lesson& lesson, size_t sums) const {
+  const TransformerConfig& c = w_.config;
+  for (const Batch* batch : {&lesson.batch, &lesson.target})
+    check_batch(*batch, c.vocabulary, c.positions, nullptr);
+  if (lesson.batch.size() != lesson.target.size())
+    throw Error(fmt::format("{} targets for {} sources", lesson.target.size(), lesson.batch.size()));
+  if (sums != lesson.goals.size())
+    throw Error(fmt::format("{} sums for {} goals", sums, lesson.goals.size()));
+  for (const Goal& goal : lesson.goals) {
+    if (goal.head != Head::kCausalLm)
+      throw Error("an encoder-decoder learns to write its target: Head::kCausalLm");
+    const size_t tokens = lesson.target.ids.size();
+    check_targets(goal, goal.rows.empty() ? tokens : goal.rows.size(), c.vocabulary, tokens);
+  }
+}
+
+void TransformerLearner::prepare(Side& side, const Batch& batch, const Lesson& lesson) {
+  const TransformerConfig& c = w_.config;
+  side.batch = batch;
+  find_positions(batch, nullptr, side.positions);
+  side.row_numbers.clear();
+  if (lesson.dropout_seed) number_rows(batch.offsets, lesson.first_sequence, side.row_numbers);
+  side.shape = {.offsets = batch.offsets,
+                .hidden = c.hidden,
+                .heads = side.w->heads,
+                .inner = side.w->ffn,
+                .look = side.decoder() ? Look::causal() : Look(),
+                .activation = w_.activation,
+                .rows = side.row_numbers,
+                .first_sequence = lesson.first_sequence,
+                .attention_rate = float(c.attention_dropout),
+                .attention_out_rate = float(c.dropout),
+                .activation_rate = float(c.activation_dropout),
+                .feed_forward_rate = float(c.dropout)};
+}
+
+// Everything in one piece: what each layer keeps (all of it, or when it is computed again only what goes into
+// the next), states, gradients, and scratch that both sides use.
+void TransformerLearner::take_memory(bool backward) {
+  const size_t hidden = w_.config.hidden;
+  const bool keep = backward && !options_.recompute;
+  const CrossShape cross = cross_shape();
+  Checked bytes = Checked(Arena::bytes_for<float>(cross.source_tokens() * 2 * hidden));
+  size_t attention = attention_workspace(cross, team_.threads(), backward), products = 0, wide = 0, most = 0;
+  for (const CrossWeights& c : w_.decoder.cross) products = std::max(products, backward_workspace(c, cross));
+  for (const Side* side : {&source_, &target_}) {
+    const PassShape& shape = side->shape;
+    const size_t t = shape.tokens(), depth = side->w->layers.size();
+    const size_t of_a_layer = kept_bytes(shape) + (side->decoder() ? kept_bytes(cross) : 0);
+    const size_t normalised = Arena::bytes_for<float>(t * hidden) + Arena::bytes_for<float>(t);
+    bytes = bytes + Checked(keep ? depth : 1) * of_a_layer + Checked(depth) * normalised +
+            Checked(4) * Arena::bytes_for<float>(t * hidden);
+    attention = std::max(attention, attention_workspace(shape, team_.threads(), backward));
+    for (const LayerWeights& l : side->w->layers) products = std::max(products, backward_workspace(l, t));
+    wide = std::max(wide, t * std::max(3 * hidden, shape.inner));
+    most = std::max(most, t);
+  }
+  bytes = bytes + Checked(2) * Arena::bytes_for<float>(most * hidden) + Arena::bytes_for<float>(wide) +
+          Arena::bytes_for<std::byte>(attention) + Arena::bytes_for<float>(products);
+  arena_.reset(bytes.value());
+
+  float* const product = arena_.take<float>(most * hidden);
+  float* const more = arena_.take<float>(most * hidden);
+  float* const wide_memory = arena_.take<float>(wide);
+  std::byte* const attention_memory = arena_.take<std::byte>(attention);
+  float* const backward_memory = arena_.take<float>(products);
+  d_key_value_ = arena_.take<float>(cross.source_tokens(), 2 * hidden);
+  for (Side* side : {&source_, &target_}) {
+    const PassShape& shape = side->shape;
+    const size_t t = shape.tokens();
+    const auto state = [&] { return arena_.take<float>(t, hidden); };
+    side->kept.resize(side->w->layers.size());
+    for (size_t l = 0; l < side->kept.size(); ++l) {
+      Kept& kept = side->kept[l];
+      if (keep || l == 0) {
+        kept.attention = take_attention(arena_, shape);
+        if (side->decoder()) kept.cross = take_cross(arena_, cross);
+        kept.feed_forward = take_feed_forward(arena_, shape);
+      } else {
+        kept = side->kept[0];
+        kept.feed_forward.norm = take_normalised(arena_, t, hidden);
+      }
+    }
+    side->x = state(), side->h = state(), side->d = state();
+    side->c = side->decoder() ? state() : side->h;
+    side->scratch = {.product = {product, t, hidden},
+                     .more = {more, t, hidden},
+                     .wide = {wide_memory, t, std::max(3 * hidden, shape.inner)},
+                     .attention = attention_memory,
+                     .backward = backward_memory};
+  }
+}
+
+void TransformerLearner::embeddings_forward(Side& side) {
+  embed(w_, side.batch, side.positions, side.x, team_);
+  const kernels::RowDropout mask = embedding_mask(side);
+  if (mask.dropout.rate > 0) kernels::dropout_rows(side.x, mask, side.x, team_);
+}
+
+// x through a layer; `to_the_end` or only up to where the way back begins.
+void TransformerLearner::layer_forward(Side& side, size_t l, bool to_the_end) {
+  const LayerWeights& layer = side.w->layers[l];
+  const Kept& kept = side.kept[l];
+  const LayerMasks drop = masks(side, l);
+  attend_forward(side.shape, layer, side.scale(), drop, side.x, side.x, kept.attention, side.h, side.scratch,
+                 team_);
+  if (side.decoder())
+    cross_forward(cross_shape(), side.w->cross[l], masks(side, l, true), side.h, source_.x, kept.cross,
+                  side.c, side.scratch, team_);
+  if (to_the_end)
+    feed_forward(side.shape, layer, drop, side.c, side.c, kept.feed_forward, side.x, side.scratch, team_);
+  else
+    kernels::linear_forward(side.c, layer.up, kernels::Activation::none, kept.feed_forward.up, team_);
+}
+
+void TransformerLearner::forward(Side& side) {
+  embeddings_forward(side);
+  for (size_t l = 0; l < side.kept.size(); ++l) layer_forward(side, l, true);
+}
+
+// The loss of a goal; its gradient is added to target_.d.
+LossSum TransformerLearner::head(const Goal& goal, bool backward) {
+  const size_t hidden = w_.config.hidden, rows = goal.rows.empty() ? target_.x.rows() : goal.rows.size();
+  const size_t workspace =
+      kernels::vocabulary_loss_workspace(rows, w_.config.vocabulary, hidden, team_.threads());
+  head_arena_.reset((Checked(2) * Arena::bytes_for<float>(rows * hidden) + Arena::bytes_for<int32_t>(rows) +
+                     Arena::bytes_for<float>(workspace))
+                        .value());
+  int32_t* const from = head_arena_.take<int32_t>(rows);
+  const Matrix<float> x = head_arena_.take<float>(rows, hidden), dx = head_arena_.take<float>(rows, hidden);
+  for (size_t i = 0; i < rows; ++i) {
+    from[i] = goal.rows.empty() ? int32_t(i) : goal.rows[i];
+    std::copy_n(target_.x.row(size_t(from[i])), hidden, x.row(i));
+  }
+  const kernels::VocabularyGradient gradient{dx, words(g_)};
+  const LossSum sum =
+      kernels::vocabulary_loss(x, {words(w_), w_.logits_bias}, goal.targets, goal.scale,
+                               backward ? &gradient : nullptr, head_arena_.take<float>(workspace), team_);
+  if (backward) kernels::embedding_backward({from, rows}, dx, 1, target_.d, team_);
+  return sum;
+}
+
+// From d, the gradient of what a side gave, to the gradients of its layers and the words it read.
+void TransformerLearner::backward(Side& side, const Ready& ready) {
+  for (size_t l = side.kept.size(); l-- > 0;) {
+    const LayerWeights &layer = side.w->layers[l], &to = side.g->layers[l];
+    const Kept& kept = side.kept[l];
+    const LayerMasks drop = masks(side, l);
+    if (l == 0)
+      embeddings_forward(side);
+    else
+      kernels::normalised_output(side.kept[l - 1].feed_forward.norm.x, side.w->layers[l - 1].output_norm,
+                                 side.x, team_);
+    if (options_.recompute) {
+      layer_forward(side, l, false);
+    } else {
+      kernels::normalised_output(kept.attention.norm.x, layer.attention_norm, side.h, team_);
+      if (side.decoder()) kernels::normalised_output(kept.cross.norm.x, side.w->cross[l].norm, side.c, team_);
+    }
+    feed_backward(side.shape, layer, to, drop, side.c, kept.feed_forward, side.d, {}, side.scratch, team_);
+    if (side.decoder())
+      cross_backward(cross_shape(), side.w->cross[l], side.g->cross[l], masks(side, l, true), side.h,
+                     source_.x, kept.cross, {side.d, source_.d, d_key_value_}, side.scratch, team_);
+    attend_backward(side.shape, layer, to, side.scale(), drop, side.x, kept.attention, side.d, {},
+                    side.scratch, team_);
+    if (ready) ready(size_t(to.qkv.packed - gradients_.data()));
+  }
+  embeddings_backward(side);
+}
+
+// Padding, which the decoder may begin with, is a row that is looked up but not taught by it: as in
+// transformers.
+void TransformerLearner::embeddings_backward(Side& side) {
+  const kernels::RowDropout mask = embedding_mask(side);
+  if (mask.dropout.rate > 0) kernels::dropout_rows(side.d, mask, side.d, team_);
+  for (size_t t = 0; t < side.batch.ids.size(); ++t)
+    if (side.batch.ids[t] == w_.config.pad_id) std::fill_n(side.d.row(t), side.d.cols(), 0.0f);
+  kernels::embedding_backward(side.batch.ids, side.d, w_.word_scale(), words(g_), team_);
+}
+
+void TransformerLearner::pass(const Lesson& lesson, std::span<LossSum> sums, bool learning,
+                              const Ready& ready) {
+  check(lesson, sums.size());
+  if (lesson.target.ids.empty()) return;
+  dropout_seed_ = lesson.dropout_seed;
+  prepare(source_, lesson.batch, lesson);
+  prepare(target_, lesson.target, lesson);
+  take_memory(learning);
+  forward(source_);
+  forward(target_);
+  if (learning)
+    for (const Side* side : {&source_, &target_})
+      std::fill_n(side->d.data(), side->d.rows() * side->d.cols(), 0.0f);
+  for (size_t i = 0; i < lesson.goals.size(); ++i) sums[i] += head(lesson.goals[i], learning);
+  if (!learning) return;
+  backward(target_, ready);
+  backward(source_, ready);
+  if (ready) ready(0);
+}
+
+}  // namespace
+
+std::unique_ptr<Learner> make_learner(const TransformerConfig& config, uint64_t seed,
+                                      const LearnerOptions& options) {
+  config.check("config");
+  return std::make_unique<TransformerLearner>(config, seed, options);
+}
+
+}  // namespace bertie

@@ -1,0 +1,24 @@
+#pragma once
+// Models by a size's name: those that BERT's authors published (tiny to large; "Well-Read Students Learn
+// Better", 2019).
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bertie/config.h"
+
+namespace bertie {
+
+struct ModelSize {
+  std::string_view name;
+  size_t layers, hidden, heads;  // the feed-forward network is four times as wide as `hidden`
+};
+std::span<const ModelSize> model_sizes();
+
+// Throws Error with the names that there are.
+Config config_of_size(const std::string& size, bool causal);
+
+// A learning rate that a model of this width bears.
+double usual_rate(size_t hidden);
+
+}  // namespace bertie

@@ -1,0 +1,12 @@
+#pragma once
+// Pre-training on ranks that the caller has joined; bertie::pretrain in bertie/train.h joins them itself.
+#include "bertie/train.h"
+#include "train/collective.h"
+
+namespace bertie {
+
+// Where a rank throws, the others wait for it: the caller tells the error and then ends all of them with
+// Collective::abort.
+TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvents& events);
+
+}  // namespace bertie

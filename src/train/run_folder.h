@@ -1,0 +1,66 @@
+#pragma once
+// A run's folder, and the checkpoints in it:
+//
+//   run/step-000500/     config.json, model.safetensors and the tokenizer's files: a whole model
+//                        optimizer.safetensors   the moments, two flat tensors
+//                        state.json              counters, where the data was, and the SHA-256 of the others
+//   run/last, run/best   links to checkpoints
+//   run/log.jsonl, run/events.out.tfevents.*     train/log.h
+//
+// A checkpoint is written under another name and gets its own when all of it is on the disk, so one that has
+// the name step-… is whole, unless the disk broke it; then its sums do not agree. Older ones go only after
+// that. Whatever kills the process, the newest whole checkpoint is there.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bertie {
+
+class RunFolder {
+ public:
+  // Makes the folder if need be. Throws Error where that cannot be done.
+  explicit RunFolder(std::filesystem::path path);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  // Keeps other processes from training here as long as this object lives. Throws Error where one does.
+  void lock();
+
+  const std::filesystem::path& path() const { return path_; }
+  static std::string name_of(uint64_t step);  // "step-000500"
+  std::vector<uint64_t> steps() const;        // of checkpoints, from the oldest
+
+  struct Found {
+    uint64_t step = 0;
+    std::filesystem::path folder;
+    nlohmann::json state;  // of state.json
+  };
+  // The newest checkpoint that is whole; each one that is not is told to `damaged`, with the reason.
+  std::optional<Found> newest(const std::function<void(const std::string&)>& damaged) const;
+
+  // write(folder) makes all files but state.json, to which the sums are added. Then it is the last
+  // checkpoint, and the best one if `best`. Throws Error; then the checkpoints are what they were.
+  std::filesystem::path save(uint64_t step, const std::function<void(const std::filesystem::path&)>& write,
+                             nlohmann::ordered_json state, bool best);
+  // Removes all but the `keep` newest and the best.
+  void prune(size_t keep) const;
+  // What killed processes left behind.
+  void remove_leftovers() const;
+
+ private:
+  std::optional<uint64_t> link_target(const char* name) const;
+  void point(const char* name, const std::string& to) const;
+
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+// A file's SHA-256, in hexadecimal digits.
+std::string sha256_of(const std::filesystem::path& file);
+
+}  // namespace bertie

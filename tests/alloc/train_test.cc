@@ -1,0 +1,69 @@
+// After the first step, a training step takes no memory from anywhere: batches, passes, update, log.
+#include <gtest/gtest.h>
+
+#include "alloc/allocations.h"
+#include "io/temp_folder.h"
+#include "train/fake_learner.h"
+
+namespace bertie {
+namespace {
+
+using namespace test;
+
+// Sequences of 12 tokens, the first four masked.
+class EvenSource final : public LessonSource {
+ public:
+  void begin_step(size_t count) override { next_ += count; }
+  void make(size_t first, size_t count, LessonStore& into) override {
+    into.clear();
+    into.offsets.push_back(0);
+    for (size_t s = first; s < first + count; ++s) {
+      for (int32_t i = 0; i < 12; ++i) {
+        if (i < 4) into.rows.push_back(int32_t(into.ids.size())), into.targets.push_back(i);
+        into.ids.push_back(int32_t((next_ + s + size_t(i)) % 50));
+        into.types.push_back(0);
+      }
+      into.offsets.push_back(int32_t(into.ids.size()));
+      into.labels.push_back(int32_t(s % 2));
+    }
+  }
+  std::string cursor() const override { return std::to_string(next_); }
+  void seek(const std::string& cursor) override { next_ = std::stoull(cursor); }
+  double epochs() const override { return 0; }
+
+ private:
+  size_t next_ = 0;
+};
+
+void expect_none(Learner& learner, LessonSource& source, size_t accumulate) {
+  TempFolder folder;
+  const auto alone = join_ranks();
+  TrainOptions o = fake_options(folder.path());
+  o.save_every = 0, o.max_length = 12, o.accumulate = accumulate, o.rate = 1e-3;
+  double seen = 0;
+  Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o,
+                  {.progress = [&](const TrainProgress& p) { seen += p.loss; }});
+  EXPECT_GE(allocations_of([&] { trainer.step(); }), 0u);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(allocations_of([&] { trainer.step(); }), 0u) << "step " << i + 2;
+  EXPECT_GT(seen, 0);
+}
+
+TEST(Allocations, OfATrainingStepAreNoneAfterTheFirst) {
+#if !BERTIE_COUNTS_ALLOCATIONS
+  GTEST_SKIP() << "a sanitizer has malloc";
+#endif
+  const Config config{
+      .layers = 2, .hidden = 48, .heads = 4, .intermediate = 100, .vocabulary = 60, .positions = 20};
+  for (size_t accumulate : {1, 2})
+    for (int threads : {1, 2}) {
+      FakeLearner fake(50, threads);
+      EvenSource source;
+      expect_none(fake, source, accumulate);
+      const auto learner =
+          make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = threads});
+      expect_none(*learner, source, accumulate);
+    }
+}
+
+}  // namespace
+}  // namespace bertie

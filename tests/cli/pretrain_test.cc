@@ -1,0 +1,221 @@
+// bertie pretrain, as its users run it: on a small text, prepared here.
+#include <algorithm>
+
+#include "program.h"
+
+using namespace bertie::test;
+
+namespace {
+
+// Shards of a made-up text, with a tenth held out, in a folder that all tests share.
+class Pretrain : public testing::Test {
+ public:
+  static void SetUpTestSuite() {
+    shards_ = new TemporaryFolder;
+    std::string text;
+    const char* words[] = {"you", "found", "me", "the", "river", "bank", "unbelievable"};
+    unsigned draw = 1;
+    const auto next = [&] { return (draw = draw * 1664525u + 1013904223u) >> 16; };
+    for (int document = 0; document < 200; ++document) {
+      for (int sentence = 0; sentence < 6; ++sentence) {
+        for (unsigned i = 0; i < 4 + next() % 8; ++i) text += std::string(words[next() % 7]) + " ";
+        text += ".\n";
+      }
+      text += "\n";
+    }
+    write_all(*shards_ / "text.txt", text);
+    write_all(*shards_ / "vocab.txt", kVocabulary);
+    write_all(*shards_ / "config.json",
+              R"({"model_type":"bert","num_hidden_layers":1,"hidden_size":32,"num_attention_heads":2,
+                  "intermediate_size":64,"vocab_size":20,"max_position_embeddings":40})");
+    const Result r = run({"prepare", "--vocab", *shards_ / "vocab.txt", "--held-out", "0.1", "--out",
+                          *shards_ / "data", *shards_ / "text.txt", "-q"});
+    ASSERT_EQ(r.code, 0) << r.err;
+  }
+  static void TearDownTestSuite() { delete shards_, shards_ = nullptr; }
+
+  std::vector<std::string> arguments(const std::string& out, std::vector<std::string> more = {}) const {
+    std::vector<std::string> all = {"pretrain",
+                                    "--data",
+                                    *shards_ / "data",
+                                    "--config",
+                                    *shards_ / "config.json",
+                                    "--out",
+                                    folder_ / out,
+                                    "--max-length",
+                                    "32",
+                                    "--batch",
+                                    "4",
+                                    "--threads",
+                                    "1",
+                                    "--steps",
+                                    "20",
+                                    "--log-every",
+                                    "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string model_of(const std::string& out, const std::string& step) const {
+    return read_all(folder_ / out / step / "model.safetensors");
+  }
+
+  static TemporaryFolder* shards_;
+  TemporaryFolder folder_;
+};
+TemporaryFolder* Pretrain::shards_ = nullptr;
+
+TEST_F(Pretrain, MakesAModelThatRuns) {
+  const Result r = run(arguments("run", {"--eval-every", "10", "--dropout", "0.1"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with((folder_ / "run/step-000020").string() + ": 20 steps, ")) << r.out;
+  EXPECT_NE(r.out.find("best on held-out data: step "), std::string::npos) << r.out;
+  EXPECT_NE(r.err.find("100%  step 20/20  loss "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("  nsp "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find(" tokens/s  rate "), std::string::npos) << r.err;
+  EXPECT_EQ(lines(read_all(folder_ / "run/log.jsonl")).size(), 22u);
+  const Result filled = run({"fill-mask", "-m", folder_ / "run/last", "--json", "you found [MASK] ."});
+  EXPECT_EQ(filled.code, 0) << filled.err;
+  EXPECT_EQ(run({"next-sentence", "-m", folder_ / "run/best", "you", "me"}).code, 0);
+}
+
+TEST_F(Pretrain, LearnsAndSaysSoInJson) {
+  const Result r =
+      run(arguments("run", {"--steps", "150", "--rate", "0.01", "--objective", "mlm", "--json", "-q"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.err, "");
+  const json out = json::parse(r.out);
+  EXPECT_EQ(out["ended"], "limit");
+  EXPECT_EQ(out["steps"], 150);
+  const auto log = lines(read_all(folder_ / "run/log.jsonl"));
+  EXPECT_LT(json::parse(log[149])["loss"].get<double>(), json::parse(log[0])["loss"].get<double>() - 0.5);
+}
+
+TEST_F(Pretrain, EveryObjectiveAndMethodRuns) {
+  for (const std::string objective : {"mlm", "mlm+nsp", "mlm+sop"})
+    EXPECT_EQ(run(arguments(objective, {"--steps", "3", "--objective", objective, "-q"})).code, 0)
+        << objective;
+  for (const std::string method : {"adamw", "bert-adam", "lamb"})
+    EXPECT_EQ(run(arguments(method, {"--steps", "3", "--optimiser", method, "-q"})).code, 0) << method;
+  for (const std::string schedule : {"linear", "bert-linear", "cosine", "constant", "stable"})
+    EXPECT_EQ(run(arguments(schedule, {"--steps", "3", "--schedule", schedule, "-q"})).code, 0) << schedule;
+  const Result causal =
+      run({"pretrain", "--data", *shards_ / "data", "--size", "tiny", "--out", folder_ / "gpt", "--objective",
+           "causal", "--max-length", "16", "--batch", "2", "--steps", "2", "-q"});
+  EXPECT_EQ(causal.code, 0) << causal.err;
+  EXPECT_EQ(run({"generate", "-m", folder_ / "gpt/last", "--max-new-tokens", "2", "you"}).code, 0);
+}
+
+TEST_F(Pretrain, LimitsByTokensAndTime) {
+  std::vector<std::string> few = arguments("tokens", {"--tokens", "1k", "--json", "-q"});
+  few.erase(std::find(few.begin(), few.end(), "--steps"), std::find(few.begin(), few.end(), "--steps") + 2);
+  const json tokens = json::parse(run(few).out);
+  EXPECT_GE(tokens["tokens"], 1000);
+  EXPECT_LT(tokens["tokens"], 1000 + 4 * 32);
+  std::replace(few.begin(), few.end(), std::string("--tokens"), std::string("--time"));
+  std::replace(few.begin(), few.end(), std::string("1k"), std::string("0.3s"));
+  few[6] = folder_ / "time";
+  EXPECT_GE(json::parse(run(few).out)["seconds"], 0.3);
+}
+
+// To step 60 at once, and to somewhere, kill -9, and on to 60: the same file, byte for byte.
+TEST_F(Pretrain, KilledAndResumedGivesTheSameFile) {
+  const std::vector<std::string> more = {"--steps", "60", "--save-every", "10", "-q"};
+  ASSERT_EQ(run(arguments("whole", more)).code, 0);
+  const Result killed = run(arguments("parts", more), {.meanwhile = [&](pid_t child) {
+                              while (!fs::exists(folder_ / "parts/step-000020")) usleep(1000);
+                              kill(child, SIGKILL);
+                            }});
+  EXPECT_EQ(killed.code, 1000 + SIGKILL);
+  std::vector<std::string> resumed = more;
+  resumed.push_back("--resume");
+  const Result r = run(arguments("parts", resumed));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(model_of("whole", "step-000060"), model_of("parts", "step-000060"));
+  EXPECT_EQ(read_all(folder_ / "whole/step-000060/optimizer.safetensors"),
+            read_all(folder_ / "parts/step-000060/optimizer.safetensors"));
+}
+
+TEST_F(Pretrain, CtrlCSavesAndSaysHowToGoOn) {
+  const std::vector<std::string> endless = arguments("run", {"--steps", "1000000"});
+  const Result r = run(endless, {.meanwhile = [&](pid_t child) {
+                         while (lines(read_all(folder_ / "run/log.jsonl")).size() < 5) usleep(1000);
+                         kill(child, SIGINT);
+                       }});
+  EXPECT_EQ(r.code, 128 + SIGINT);
+  const size_t at = r.out.find("stopped; it goes on with:\n  bertie ");
+  ASSERT_NE(at, std::string::npos) << r.out << r.err;
+  std::string command = r.out.substr(r.out.find("bertie ", at) + 7);
+  EXPECT_NE(command.find("--resume"), std::string::npos);
+  // The command, as it stands, with a nearer end.
+  command.erase(command.find_last_not_of('\n') + 1);
+  const size_t step = size_t(json::parse(lines(read_all(folder_ / "run/log.jsonl")).back())["step"]);
+  const Result on = run_shell("\"$BERTIE\" " + command + " --steps " + std::to_string(step + 3));
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_NE(on.err.find("goes on from " + (folder_ / "run").string()), std::string::npos) << on.err;
+}
+
+TEST_F(Pretrain, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
+  ASSERT_EQ(run(arguments("run", {"--save-every", "10", "-q"})).code, 0);
+  fs::resize_file(folder_ / "run/step-000020/model.safetensors", 1000);
+  const Result r = run(arguments("run", {"--steps", "25", "--resume"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("step-000020 is damaged"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("goes on from " + (folder_ / "run/step-000010").string()), std::string::npos) << r.err;
+}
+
+TEST_F(Pretrain, StartsFromACheckpoint) {
+  ASSERT_EQ(run(arguments("first", {"--objective", "mlm", "-q"})).code, 0);
+  const Result r = run({"pretrain", "--data", *shards_ / "data", "--from", folder_ / "first/last", "--out",
+                        folder_ / "second", "--max-length", "32", "--batch", "4", "--steps", "2"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("fresh ones are taken"), std::string::npos) << "the pooler and the sentence head";
+}
+
+TEST_F(Pretrain, AFullDiskIsAnErrorAndTheCheckpointBeforeIsUsed) {
+  ASSERT_EQ(run(arguments("run", {"-q"})).code, 0);
+  std::string command = "ulimit -f 8; \"$BERTIE\"";
+  for (const std::string& a : arguments("run", {"--resume", "--steps", "30", "-q"})) command += " " + a;
+  const Result r = run_shell(command);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("cannot write"), std::string::npos) << r.err;
+  EXPECT_EQ(run(arguments("run", {"--resume", "--steps", "30", "-q"})).code, 0);
+}
+
+TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
+  const auto fails = [&](std::vector<std::string> words, int code, const std::string& part) {
+    const Result r = run(words);
+    EXPECT_EQ(r.code, code) << r.err;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  };
+  const std::string data = *shards_ / "data", out = folder_ / "x";
+  fails({"pretrain"}, 2, "needs data");
+  fails({"pretrain", "--data", data, "--out", out}, 2, "--size tiny");
+  fails({"pretrain", "--data", data, "--size", "tiny"}, 2, "--out run");
+  fails({"pretrain", "--data", data, "--out", out, "--size", "tinny"}, 1, "--size tiny");
+  fails(arguments("x", {"--schedule", "lineer"}), 2, "--schedule linear");
+  fails(arguments("x", {"--optimiser", "sgd"}), 2, "adamw, bert-adam, lamb");
+  fails(arguments("x", {"--time", "5"}), 2, "a time with its unit");
+  fails(arguments("x", {"--tokens", "many"}), 2, "500M");
+  fails(arguments("x", {"--save-every", "often"}), 2, "a time with its unit");
+  fails(arguments("x", {"--dropout", "1"}), 2, "--dropout takes a share");
+  fails(arguments("x", {"--max-length", "300"}), 1, "--max-length 40");
+  fails(arguments("x", {"--accumulate", "5"}), 1, "cannot be cut");
+  fails(arguments("x", {"--objective", "mlmm"}), 1, "no objective");
+  fails({"pretrain", "--data", folder_.path(), "--size", "tiny", "--out", out}, 1, "");
+  EXPECT_EQ(run(arguments("run", {"-q"})).code, 0);
+  fails(arguments("run"), 1, "--resume");
+}
+
+TEST(BenchPretrain, GivesNumbers) {
+  const Result r =
+      run({"bench", "pretrain", "--size", "tiny", "--shape", "2x16", "--seconds", "0.01", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json out = json::parse(r.out);
+  EXPECT_GT(out["tokens_per_second"], 0);
+  // 2 layers of 128, 2 of 16 tokens masked, the vocabulary of 30522.
+  const double layer = 2 * (4 * 128 * 128 + 2 * 128 * 512) + 4 * 16 * 128,
+               head = 2 * 128 * 128 + 2 * 128 * 30522.0;
+  EXPECT_EQ(out["operations"], 3 * 2 * (16 * layer * 2 + 2 * head + 2 * 128 * 128 + 4 * 128));
+}
+
+}  // namespace

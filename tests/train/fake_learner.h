@@ -1,0 +1,138 @@
+#pragma once
+// Something small that learns, and something to learn from, for tests of what is around them.
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "core/arena.h"
+#include "core/random.h"
+#include "io/atomic_file.h"
+#include "io/safetensors_writer.h"
+#include "train/lesson_source.h"
+#include "train/trainer.h"
+
+namespace bertie::test {
+
+// One number for each token: the loss of a row is (p[id] − target)²/2, and of a sequence's label likewise
+// with a number more. So a step's gradient is easily told: (p[id] − target)·scale.
+class FakeLearner : public Learner {
+ public:
+  explicit FakeLearner(size_t vocabulary = 50, int threads = 1, size_t more = 0)
+      : vocabulary_(vocabulary), memory_((vocabulary + 1 + more) * 2 * sizeof(float)), team_(threads) {
+    const size_t n = vocabulary + 1 + more;
+    parameters_ = {memory_.as<float>(), n};
+    gradients_ = {memory_.as<float>() + n, n};
+    segments_ = {{"table", 0, vocabulary + more, true}, {"bias", vocabulary + more, 1, false}};
+    Random random(3);
+    for (float& p : parameters_) p = random.normal();
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return none_; }
+  const std::vector<TensorSpec>& gradient_tensors() const override { return none_; }
+  size_t memory() const override { return 0; }
+  Team& team() override { return team_; }
+
+  void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
+    pass(lesson, sums, true);
+    if (spoil) spoil(gradients_);
+    if (ready) ready(vocabulary_), ready(0);
+  }
+  void evaluate(const Lesson& lesson, std::span<LossSum> sums) override { pass(lesson, sums, false); }
+
+  void save(const std::filesystem::path& directory, Precision) const override {
+    if (saving) saving();
+    io::AtomicFile config(directory / "config.json");
+    config.write("{}\n");
+    config.commit();
+    const std::span<const float> p = parameters_;
+    const io::TensorSource tensor{
+        .name = "p", .shape = {p.size()}, .read = [p](size_t first, std::span<float> out) {
+          std::copy_n(p.data() + first, out.size(), out.data());
+        }};
+    io::write_safetensors(directory / "model.safetensors", io::DType::kF32, {&tensor, 1});
+  }
+  std::vector<std::string> load(const std::filesystem::path& directory) override {
+    const io::SafeTensors files = io::SafeTensors::open(directory);
+    io::to_float(*files.find("p"), 0, parameters_);
+    return {};
+  }
+
+  std::function<void()> saving;                     // told when a checkpoint is being written
+  std::function<void(std::span<float>)> spoil;      // changes the gradients
+  std::vector<std::pair<uint64_t, uint32_t>> seen;  // dropout seeds, first sequences
+
+ private:
+  void pass(const Lesson& lesson, std::span<LossSum> sums, bool gradient) {
+    if (gradient && keeps_account) seen.emplace_back(lesson.dropout_seed.value_or(0), lesson.first_sequence);
+    const auto row = [&](size_t parameter, int32_t target, float scale, LossSum& sum) {
+      const float difference = parameters_[parameter] - float(target) * 0.01f;
+      sum.loss += double(difference * difference) / 2;
+      ++sum.count;
+      sum.right += std::abs(difference) < 0.1f;
+      if (gradient) gradients_[parameter] += difference * scale;
+    };
+    for (size_t g = 0; g < lesson.goals.size(); ++g) {
+      const Goal& goal = lesson.goals[g];
+      for (size_t i = 0; i < goal.targets.size(); ++i)
+        if (goal.targets[i] >= 0)
+          row(goal.head == Head::kMaskedLm ? size_t(lesson.batch.ids[size_t(goal.rows[i])]) : vocabulary_,
+              goal.targets[i], goal.scale, sums[g]);
+    }
+  }
+
+  size_t vocabulary_;
+  Block memory_;
+  Team team_;
+  std::vector<TensorSpec> none_;
+
+ public:
+  bool keeps_account = false;
+};
+
+// Sequence i of the stream holds tokens that a function of i gives; half of them have targets.
+class FakeSource : public LessonSource {
+ public:
+  explicit FakeSource(size_t vocabulary = 50, bool labels = true)
+      : vocabulary_(vocabulary), labels_(labels) {}
+
+  void begin_step(size_t count) override { first_ = next_, next_ += count; }
+  void make(size_t first, size_t count, LessonStore& into) override {
+    into.clear();
+    into.offsets.push_back(0);
+    for (size_t s = first; s < first + count; ++s) {
+      Random random(11, first_ + s);
+      const size_t length = 4 + random.below(5);
+      for (size_t i = 0; i < length; ++i) {
+        if (random.below(2) == 0) {
+          into.rows.push_back(int32_t(into.ids.size()));
+          into.targets.push_back(int32_t(random.below(100)));
+        }
+        into.ids.push_back(int32_t(random.below(uint32_t(vocabulary_))));
+        into.types.push_back(0);
+      }
+      into.offsets.push_back(int32_t(into.ids.size()));
+      if (labels_) into.labels.push_back(int32_t(random.below(2)));
+    }
+  }
+  std::string cursor() const override { return std::to_string(next_); }
+  void seek(const std::string& cursor) override { next_ = std::stoull(cursor); }
+  double epochs() const override { return double(next_) / 1000; }
+
+ private:
+  size_t vocabulary_;
+  bool labels_;
+  size_t first_ = 0, next_ = 0;
+};
+
+inline constexpr LessonHeads kFakeHeads{.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
+
+// A run of 40 steps that saves every 10.
+inline TrainOptions fake_options(const std::filesystem::path& out) {
+  TrainOptions o;
+  o.out = out;
+  o.batch = 8, o.steps = 40, o.rate = 0.05, o.warmup = 0.1;
+  o.save_every = 10, o.save_seconds = 0, o.eval_every = 0, o.log_every = 1;
+  return o;
+}
+
+}  // namespace bertie::test

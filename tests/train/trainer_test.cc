@@ -1,0 +1,304 @@
+// The loop, with something small that learns: what it does with batches, ranks, limits and looks.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include "fake_learner.h"
+#include "io/expect_error.h"
+#include "io/json.h"
+#include "io/temp_folder.h"
+#include "support/numbers.h"
+#include "thread_ranks.h"
+
+namespace bertie {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+struct Fixture {
+  FakeLearner learner;
+  FakeSource source, held_out;
+  std::unique_ptr<Collective> alone = join_ranks();
+
+  Trainer trainer(const TrainOptions& o, const TrainEvents& events = {}, bool looks = false) {
+    return Trainer({.learner = learner,
+                    .source = source,
+                    .held_out = looks ? &held_out : nullptr,
+                    .ranks = *alone,
+                    .heads = kFakeHeads},
+                   o, events);
+  }
+  std::vector<float> parameters() { return {learner.parameters().begin(), learner.parameters().end()}; }
+};
+
+TEST(Trainer, Learns) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 300;
+  std::vector<double> losses;
+  TrainResult result =
+      f.trainer(o, {.progress = [&](const TrainProgress& p) { losses.push_back(p.loss); }}).run();
+  ASSERT_EQ(losses.size(), 300u);
+  EXPECT_LT(losses.back(), losses.front() / 3);
+  EXPECT_EQ(result.end, TrainEnd::kLimit);
+  EXPECT_EQ(result.step, 300u);
+  EXPECT_EQ(result.loss, losses.back());
+}
+
+// The gradient of the mean over the whole batch, however it is cut.
+TEST(Trainer, MicroBatchesAndRanksDoNotChangeAStep) {
+  TempFolder folder;
+  TrainOptions o = fake_options(folder.path() / "one");
+  o.batch = 12, o.steps = 5;
+  Fixture whole;
+  whole.trainer(o).run();
+  for (size_t accumulate : {2, 3, 5, 12}) {
+    Fixture f;
+    o.out = folder.path() / std::to_string(accumulate), o.accumulate = accumulate;
+    f.trainer(o).run();
+    for (size_t i = 0; i < f.parameters().size(); ++i)
+      EXPECT_NEAR(f.parameters()[i], whole.parameters()[i], 1e-5) << accumulate;
+  }
+  for (int ranks : {2, 3, 4}) {
+    ThreadRanks threads(ranks);
+    o.out = folder.path() / ("ranks" + std::to_string(ranks)), o.accumulate = 2;
+    std::vector<std::vector<float>> results(static_cast<size_t>(ranks));
+    threads.run([&](Collective& rank) {
+      FakeLearner learner;
+      if (rank.rank() > 0) learner.parameters()[0] = 17;  // rank 0's are taken
+      FakeSource source;
+      Trainer({.learner = learner, .source = source, .ranks = rank, .heads = kFakeHeads}, o).run();
+      results[size_t(rank.rank())].assign(learner.parameters().begin(), learner.parameters().end());
+    });
+    for (const auto& result : results) {
+      EXPECT_TRUE(same_bits(result, results[0]));
+      for (size_t i = 0; i < result.size(); ++i) EXPECT_NEAR(result[i], whole.parameters()[i], 1e-5) << ranks;
+    }
+    EXPECT_EQ(threads.sums_started, 5u) << "one bucket a step";
+  }
+}
+
+TEST(Trainer, ABatchThatCannotBeCutIsAnError) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.accumulate = 9;
+  expect_error("cannot be cut into 9 micro-batches", [&] { f.trainer(o); });
+}
+
+TEST(Trainer, DropoutsSeedIsTheStepsAndSequencesAreNumberedInTheStep) {
+  TempFolder folder;
+  Fixture f;
+  f.learner.keeps_account = true;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 3, o.accumulate = 2;
+  f.trainer(o).run();
+  ASSERT_EQ(f.learner.seen.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(f.learner.seen[i].second, i % 2 * 4);
+    EXPECT_EQ(f.learner.seen[i].first, f.learner.seen[i / 2 * 2].first);
+  }
+  EXPECT_NE(f.learner.seen[0].first, f.learner.seen[2].first);
+  EXPECT_NE(f.learner.seen[2].first, f.learner.seen[4].first);
+}
+
+TEST(Trainer, TheRateFollowsTheLimitByTokens) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 0, o.tokens = 1000, o.warmup = 0;
+  uint64_t before = 0;
+  const TrainResult result =
+      f.trainer(o, {.progress =
+                        [&](const TrainProgress& p) {
+                          EXPECT_NEAR(p.rate, o.rate * (1 - double(before) / 1000), 1e-12);
+                          EXPECT_NEAR(p.fraction, std::min(1.0, double(p.tokens) / 1000), 1e-12);
+                          before = p.tokens;
+                        }})
+          .run();
+  EXPECT_GE(result.tokens, 1000u);
+  EXPECT_LT(result.tokens, 1000u + 8 * 9);
+}
+
+TEST(Trainer, ALimitByTimeEndsTheRun) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 0, o.seconds = 0.05, o.save_every = 0;
+  const TrainResult result = f.trainer(o).run();
+  EXPECT_GE(result.seconds, 0.05);
+  EXPECT_GT(result.step, 0u);
+  EXPECT_TRUE(fs::exists(result.checkpoint / "model.safetensors"));
+}
+
+TEST(Trainer, WithoutALimitOrAFolderItDoesNotStart) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 0;
+  expect_error("needs a limit", [&] { f.trainer(o); });
+  o = fake_options("");
+  expect_error("needs a folder", [&] { f.trainer(o); });
+}
+
+TEST(Trainer, StepsThatAreNotFiniteAreSkippedSaidAndCounted) {
+  TempFolder folder;
+  Fixture f;
+  int passes = 0;
+  f.learner.spoil = [&](std::span<float> g) {
+    if (++passes == 7) g[3] = kNaN;
+  };
+  std::vector<std::string> warnings;
+  const TrainResult result = f.trainer(fake_options(folder.path()),
+                                       {.warning = [&](std::string_view w) { warnings.emplace_back(w); }})
+                                 .run();
+  EXPECT_EQ(result.skipped, 1u);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("step 7 was not taken"), std::string::npos) << warnings[0];
+  for (float p : f.parameters()) EXPECT_TRUE(std::isfinite(p));
+}
+
+TEST(Trainer, GivesUpWhenNoStepCanBeTaken) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 1000;
+  f.learner.spoil = [](std::span<float> g) { g[0] = kInf; };
+  expect_error("100 steps in a row", [&] { f.trainer(o).run(); });
+}
+
+TEST(Trainer, LooksAtHeldOutDataKeepsTheBestAndLosesPatience) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 400, o.eval_every = 5, o.eval_sequences = 30, o.patience = 3, o.keep = 1, o.rate = 0.2;
+  o.schedule = Schedule::kConstant;
+  std::vector<EvalResult> looks;
+  const TrainResult result =
+      f.trainer(o, {.evaluated = [&](const EvalResult& r) { looks.push_back(r); }}, true).run();
+  EXPECT_EQ(result.end, TrainEnd::kPatience);
+  ASSERT_GE(looks.size(), 4u);
+  double best = 1e9;
+  uint64_t best_step = 0;
+  for (const EvalResult& r : looks) {
+    EXPECT_EQ(r.best, r.loss < best);
+    if (r.best) best = r.loss, best_step = r.step;
+  }
+  EXPECT_EQ(result.best_step, best_step);
+  EXPECT_EQ(result.best_loss, best);
+  EXPECT_EQ(result.step, best_step + 15);
+  EXPECT_EQ(fs::read_symlink(folder.path() / "best"), RunFolder::name_of(best_step));
+  EXPECT_EQ(fs::read_symlink(folder.path() / "last"), RunFolder::name_of(result.step));
+  EXPECT_EQ(RunFolder(folder.path()).steps(), (std::vector<uint64_t>{best_step, result.step}));
+  // What it saw there is the loss of the parameters there.
+  Fixture again;
+  again.learner.load(folder.path() / "best");
+  o.out = folder.path() / "again";
+  EXPECT_EQ(again.trainer(o, {}, true).evaluate().loss, best);
+}
+
+TEST(Trainer, ALookDoesNotChangeTheRun) {
+  TempFolder folder;
+  Fixture a, b;
+  TrainOptions o = fake_options(folder.path() / "a");
+  a.trainer(o).run();
+  o.out = folder.path() / "b", o.eval_every = 3, o.eval_sequences = 10;
+  b.trainer(o, {}, true).run();
+  EXPECT_TRUE(same_bits(a.parameters(), b.parameters()));
+}
+
+TEST(Trainer, StopsWhenAskedSavesAndGoesOnToTheSameBits) {
+  TempFolder folder;
+  Fixture whole, first, second;
+  TrainOptions o = fake_options(folder.path() / "whole");
+  whole.trainer(o).run();
+  o.out = folder.path() / "parts";
+  int steps = 0;
+  const TrainResult stopped = first.trainer(o, {.stop = [&] { return ++steps == 23; }}).run();
+  EXPECT_EQ(stopped.end, TrainEnd::kStopped);
+  EXPECT_EQ(stopped.step, 23u);
+  EXPECT_EQ(stopped.checkpoint, folder.path() / "parts" / "step-000023");
+  o.resume = true;
+  std::string note;
+  const TrainResult result = second.trainer(o, {.note = [&](std::string_view what) { note = what; }}).run();
+  EXPECT_NE(note.find("goes on from"), std::string::npos) << note;
+  EXPECT_EQ(result.step, 40u);
+  EXPECT_TRUE(same_bits(whole.parameters(), second.parameters()));
+}
+
+TEST(Trainer, GoesOnWithAnotherNumberOfRanks) {
+  TempFolder folder;
+  Fixture whole, second;
+  TrainOptions o = fake_options(folder.path() / "whole");
+  whole.trainer(o).run();
+  o.out = folder.path() / "parts", o.steps = 40;
+  ThreadRanks ranks(2);
+  ranks.run([&](Collective& rank) {
+    FakeLearner learner;
+    FakeSource source;
+    Trainer trainer({.learner = learner, .source = source, .ranks = rank, .heads = kFakeHeads}, o);
+    for (int i = 0; i < 20; ++i) trainer.step();
+    trainer.save();
+  });
+  o.resume = true;
+  second.trainer(o).run();
+  for (size_t i = 0; i < whole.parameters().size(); ++i)
+    EXPECT_NEAR(second.parameters()[i], whole.parameters()[i], 1e-5);
+}
+
+TEST(Trainer, ARunIsNotOverwrittenByAccident) {
+  TempFolder folder;
+  Fixture a, b;
+  const TrainOptions o = fake_options(folder.path());
+  a.trainer(o).run();
+  expect_error("has checkpoints of a run already", [&] { b.trainer(o); });
+}
+
+TEST(Trainer, TwoDoNotTrainInOneFolder) {
+  TempFolder folder;
+  Fixture a, b;
+  TrainOptions o = fake_options(folder.path());
+  o.resume = true;
+  {
+    Trainer first = a.trainer(o);
+    expect_error("another process trains", [&] { b.trainer(o); });
+  }
+  b.trainer(o).run();
+}
+
+TEST(Trainer, ResumingWhereThereIsNothingStarts) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path() / "new");
+  o.resume = true;
+  EXPECT_EQ(f.trainer(o).run().step, 40u);
+}
+
+TEST(Trainer, ACheckpointOfAnotherModelIsAnError) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  f.trainer(o).run();
+  FakeLearner other(60);
+  o.resume = true;
+  expect_error("another model", [&] {
+    Trainer({.learner = other, .source = f.source, .ranks = *f.alone, .heads = kFakeHeads}, o);
+  });
+}
+
+TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
+  TempFolder folder;
+  Fixture a, b;
+  TrainOptions o = fake_options(folder.path());
+  a.trainer(o).run();
+  o.resume = true, o.batch = 16, o.steps = 50;
+  std::vector<std::string> warnings;
+  b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], "the run goes on with another batch: 16, not 8");
+}
+
+}  // namespace
+}  // namespace bertie
