@@ -183,16 +183,16 @@ std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:+,@%-";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
-  return quoted + "'";
+  std::string quoted;
+  for (const char c : word) quoted.append(c == '\'' ? std::string_view("'\\''") : std::string_view(&c, 1));
+  return fmt::format("'{}'", quoted);
 }
 
 // The command that goes on with this run.
 std::string resume_command(const Settings& settings, int ranks) {
   std::string command = ranks > 1 ? fmt::format("mpirun -np {} bertie", ranks) : "bertie";
-  for (const std::string& argument : settings.arguments) command += " " + shell_word(argument);
-  return settings.resume ? command : command + " --resume";
+  for (const std::string& argument : settings.arguments) command.append(1, ' ').append(shell_word(argument));
+  return fmt::format("{}{}", command, settings.resume ? "" : " --resume");
 }
 
 void report(const TrainResult& result, const Settings& settings, int ranks) {

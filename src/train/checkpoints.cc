@@ -114,6 +114,7 @@ void Trainer::begin() {
   std::string state;
   if (first_rank()) {
     folder_.emplace(options_.out);
+    folder_->lock();
     if (!options_.resume && !folder_->steps().empty())
       throw Error(fmt::format("{} has checkpoints of a run already", options_.out.string()),
                   "--resume to go on with it, or another --out");

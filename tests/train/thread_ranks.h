@@ -52,7 +52,7 @@ class ThreadRanks {
     void sum(std::span<double> numbers) override { add_up(numbers); }
     bool any(bool mine) override {
       double yes[] = {mine ? 1.0 : 0.0};
-      add_up(std::span(yes));
+      add_up(std::span<double>(yes));
       return yes[0] > 0;
     }
     void broadcast(std::string& bytes) override {
