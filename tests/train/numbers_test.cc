@@ -55,13 +55,17 @@ struct School {
   }
   Told learn(const TransformerConfig& shape, uint64_t steps, double rate) const {
     folder.write("config.json", shape.to_json());
-    const TrainResult result = pretrain(
-        {.data = folder.path(),
-         .config = folder.path() / "config.json",
-         .objective = "seq2seq",
-         .max_length = 20,
-         .train = {
-             .out = folder.path() / "run", .batch = 64, .steps = steps, .rate = rate, .eval_every = 0}});
+    const TrainResult result =
+        pretrain({.data = folder.path(),
+                  .config = folder.path() / "config.json",
+                  .objective = "seq2seq",
+                  .max_length = 20,
+                  .train = {.out = folder.path() / "run",
+                            .batch = 64,
+                            .steps = steps,
+                            .rate = rate,
+                            .outlier = 0,  // what is nearly learned has small gradients and rare large ones
+                            .eval_every = 0}});
     return tell(result.checkpoint, folder.path() / "held_out.tsv");
   }
 };
@@ -93,7 +97,7 @@ TEST(NumbersToWords, AreLearnedForNumbersNotSeen) {
 TEST(NumbersToWords, OfSixDigitsAreLearnedToNinetyNinePercent) {
   if (!std::getenv("BERTIE_SLOW_TESTS")) GTEST_SKIP() << "only with BERTIE_SLOW_TESTS set";
   BERTIE_NEEDS(kExample);
-  const Told told = School(6).learn(shape(2, 128), 2500, 1.5e-3);
+  const Told told = School(6).learn(shape(2, 128), 1500, 1.5e-3);
   EXPECT_EQ(told.all, 1000u);
   EXPECT_GE(double(told.right), 0.99 * double(told.all)) << told.right << " of " << told.all;
 }
