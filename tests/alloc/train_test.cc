@@ -44,7 +44,7 @@ void expect_none(Learner& learner, LessonSource& source, size_t accumulate) {
   double seen = 0;
   Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o,
                   {.progress = [&](const TrainProgress& p) { seen += p.loss; }});
-  EXPECT_GE(allocations_of([&] { trainer.step(); }), 0u);
+  trainer.step();
   for (int i = 0; i < 10; ++i) ASSERT_EQ(allocations_of([&] { trainer.step(); }), 0u) << "step " << i + 2;
   EXPECT_GT(seen, 0);
 }
