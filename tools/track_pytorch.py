@@ -6,10 +6,12 @@ the same batches, and compares the losses step by step.
     .venv/bin/python tools/track_pytorch.py SHARDS --size tiny --steps 1000 --batch 32 --work DIR
 
 DIR gets start/ (the weights, from transformers), run/ (Bertie's), batches.jsonl (`training_driver batches`) and
-losses.txt (step, PyTorch's loss, Bertie's). The schedule is transformers' warm-up and linear decay; dropout is off, so that nothing is drawn but the batches. The
-head of PyTorch's model runs on the masked tokens alone, which is the same loss in less time. No step's losses may be
-further apart than --within. Sums in another order are enough for two runs to part slowly: `--fp64`, which is PyTorch
-against the same log in double precision, tells how much of the distance is rounding.
+losses.txt (step, PyTorch's loss, Bertie's). The schedule is transformers' warm-up and linear decay; dropout is off, so
+that nothing is drawn but the batches. The head of PyTorch's model runs on the masked tokens alone, which is the same
+loss in less time.
+
+No step's losses may be further apart than --within. Sums in another order are enough for two runs to part slowly:
+with `--again --fp64` PyTorch's part is done once more in double precision, against the same log.
 """
 
 import argparse
