@@ -54,10 +54,11 @@ TEST(Prepare, MakesShardsAndSaysWhatIsInThem) {
   write_all(folder / "lines", "{\"body\": \"The cat. It sat.\"}\n{\"body\": \"The end.\"}\n");
   const std::vector<std::string> command = {
       "prepare", "--vocab", vocab, "--field", "body", "--out", (folder / "two").string(), "-"};
-  const Result piped = run(command, read_all(folder / "lines"));
+  const Result piped = run(command, {.input = read_all(folder / "lines")});
   ASSERT_EQ(piped.code, 0) << piped.err;
   EXPECT_NE(piped.out.find("2 documents, 3 sentences"), std::string::npos) << piped.out;
-  EXPECT_NE(run(command, read_all(folder / "lines")).out.find("went on after 1 shard"), std::string::npos);
+  EXPECT_NE(run(command, {.input = read_all(folder / "lines")}).out.find("went on after 1 shard"),
+            std::string::npos);
 }
 
 TEST(Prepare, WrongCommandLinesSayWhatToDo) {

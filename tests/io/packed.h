@@ -28,7 +28,7 @@ inline std::string gzip(std::string_view text) {
 inline std::string xz(std::string_view text) {
   std::string out(lzma_stream_buffer_bound(text.size()), '\0');
   size_t size = 0;
-  if (lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+  if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
                               text.size(), reinterpret_cast<uint8_t*>(out.data()), &size,
                               out.size()) != LZMA_OK)
     throw std::runtime_error("lzma");

@@ -63,11 +63,11 @@ class Prepare : public testing::Test {
             .out = folder_.path() / out,
             .tokenizer = vocab_,
             .held_out = 0.1,
-            .shard_bytes = 300'000,
+            .shard_bytes = 150'000,
             .threads = 2};
   }
   TempFolder folder_;
-  fs::path text_ = folder_.write("text", some_documents(6'000'000)),
+  fs::path text_ = folder_.write("text", some_documents(3'000'000)),
            vocab_ = folder_.write("vocab.txt", kVocab);
 };
 
@@ -115,12 +115,12 @@ TEST_F(Prepare, AKilledRunGoesOnToTheSameBytes) {
   const auto expected = files_in(whole.out);
   size_t kept_some = 0;
   Random random(5);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 8; ++round) {
     PrepareOptions o = options(fmt::format("killed{}", round));
     // Killed up to three times, at some moment of the reading or at any moment.
     for (int death = 0; death < 3; ++death) {
       const bool by_itself = round % 2 == 0;
-      const uint32_t calls = 1 + random.below(14), microseconds = random.below(60'000);
+      const uint32_t calls = 1 + random.below(8), microseconds = random.below(40'000);
       const pid_t child = fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
@@ -186,13 +186,13 @@ TEST_F(Prepare, TheHeldOutPartIsAShareOfTheDocumentsAndSharesNoneWithTheOther) {
 TEST_F(Prepare, AnotherTextOrTokenizerIsNotMixedIn) {
   PrepareOptions o = options("out");
   prepare(o);
-  std::string text = some_documents(6'000'000);
+  std::string text = some_documents(3'000'000);
   text[text.find("sat")] = 'r';  // as long as before, but another
   folder_.write("text", text);
   expect_error("another text", [&] { prepare(o); });
   folder_.write("text", text + "The end.\n");
   expect_error("other texts", [&] { prepare(o); });
-  folder_.write("text", some_documents(6'000'000));
+  folder_.write("text", some_documents(3'000'000));
   o.tokenizer = folder_.write("other.txt", std::string(kVocab) + "more\n");
   expect_error("another tokenizer", [&] { prepare(o); });
   o.force = true;
