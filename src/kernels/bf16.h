@@ -14,6 +14,8 @@
 #include <cstdint>
 
 #include "bertie/view.h"
+#include "core/parallel.h"
+#include "kernels/matmul.h"
 
 namespace bertie::kernels {
 
@@ -44,9 +46,13 @@ void bf16_tile_plain(size_t rows, const Bf16TileArgs& t);
 bool has_bf16_instruction();
 void bf16_tile_native(size_t rows, const Bf16TileArgs& t);
 
-// Rows of numbers in bf16, a pair at a time: `to` has rows of 2·((cols + 1)/2).
-void round_rows(Matrix<const float> from, uint16_t* to);
 // A panel of up to 32 columns in pairs: `to` has ((rows + 1)/2)·64 numbers.
 void round_panel(Matrix<const float> from, uint16_t* to);
+
+// c = a·b or c += a·b as matmul.h's, with a and b rounded first. A Linear's packed weights are such panels;
+// so is W the other way round, and a panel of a weights' gradient is c = xᵀ·dy.
+size_t bf16_matmul_workspace(size_t rows, size_t inner, size_t columns);  // floats
+void bf16_matmul(Factor a, Panels b, Matrix<float> c, float* workspace, Team& team,
+                 Accumulate accumulate = Accumulate::no);
 
 }  // namespace bertie::kernels

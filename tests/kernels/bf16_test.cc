@@ -47,7 +47,7 @@ struct Tile {
     round();
   }
   void round() {
-    round_rows({a.data(), rows, k}, a_rounded.data());
+    for (size_t i = 0; i < a.size(); ++i) a_rounded[i / k * (k + k % 2) + i % k] = to_bf16(a[i]);
     round_panel({b.data(), k, kPanel}, b_rounded.data());
   }
   std::vector<float> run(void (*tile)(size_t, const Bf16TileArgs&), bool accumulate) const {
@@ -119,6 +119,41 @@ TEST(Bf16, InstructionGivesTheBitsOfTheSpecification) {
               test::same_bits(t.run(bf16_tile_native, accumulate), t.run(bf16_tile_plain, accumulate)))
               << "with Inf, " << rows << " × " << k << ", " << scale;
         }
+}
+
+TEST(Bf16, MatmulIsTheProductOfTheRoundedNumbersForAnyTeam) {
+  struct Shape {
+    size_t m, k, n;
+  };
+  for (Shape s : {Shape{1, 1, 1}, Shape{15, 7, 33}, Shape{60, 40, 64}, Shape{130, 33, 70}})
+    for (bool transposed_left : {false, true})
+      for (Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
+        const auto a = test::random_floats(s.m * s.k, 1), b = test::random_floats(s.k * s.n, 2);
+        const Matrix<const float> stored(a.data(), transposed_left ? s.k : s.m, transposed_left ? s.m : s.k);
+        const Factor left(stored, transposed_left);
+        std::vector<float> packed(packed_floats(s.n, s.k)), first;
+        for (int threads : {1, 2, 3}) {
+          Team team(threads);
+          const Panels panels = pack(Matrix<const float>(b.data(), s.k, s.n), packed.data(), team);
+          test::Guarded workspace(bf16_matmul_workspace(s.m, s.k, s.n));
+          test::Guarded c(std::vector<float>(s.m * s.n, 0.5f), 3);
+          bf16_matmul(left, panels, {c.data(), s.m, s.n}, workspace.data(), team, accumulate);
+          ASSERT_TRUE(c.intact() && workspace.intact());
+          if (threads == 1) first.assign(c.span().begin(), c.span().end());
+          ASSERT_TRUE(test::same_bits(c.span(), first));
+        }
+        for (size_t r = 0; r < s.m; ++r)
+          for (size_t j = 0; j < s.n; ++j) {
+            double sum = accumulate == Accumulate::yes ? 0.5 : 0, size = sum;
+            for (size_t k = 0; k < s.k; ++k) {
+              const float x = transposed_left ? stored(k, r) : stored(r, k);
+              const double product =
+                  double(from_bf16(to_bf16(x))) * double(from_bf16(to_bf16(b[k * s.n + j])));
+              sum += product, size += std::abs(product);
+            }
+            ASSERT_NEAR(first[r * s.n + j], sum, (2 + 2 * std::sqrt(double(s.k))) * 0x1p-24 * size);
+          }
+      }
 }
 
 }  // namespace
