@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
+#include "train/schedule.h"
 
 namespace bertie::cli {
 namespace {
@@ -67,15 +68,18 @@ uint64_t count_of(std::string_view option, std::string_view text) {
       fmt::format("{} 500M", option));
 }
 
-// One of the option's words; `values` are in the table's order.
+enum class Products { kFp32, kBf16 };
+std::string_view name_of(Products products) { return products == Products::kFp32 ? "fp32" : "bf16"; }
+
+// The value whose name an option gives.
 template <class T>
 T choice_of(const char* option, const std::optional<std::string>& word, T standard,
-            std::initializer_list<std::pair<std::string_view, T>> values) {
+            std::initializer_list<T> values) {
   if (!word) return standard;
   std::vector<std::string_view> known;
-  for (const auto& [name, value] : values) {
-    if (name == *word) return value;
-    known.push_back(name);
+  for (const T value : values) {
+    if (name_of(value) == *word) return value;
+    known.push_back(name_of(value));
   }
   const std::string_view meant = nearest(*word, known);
   throw UsageError(fmt::format("{} is one of {}, not {}", option, fmt::join(known, ", "), in_quotes(*word)),
@@ -98,17 +102,12 @@ TrainOptions train_options(const Settings& s) {
   if (s.time_limit) o.seconds = duration_of("--time", *s.time_limit);
   o.rate = s.rate.value_or(o.rate), o.warmup = s.warmup.value_or(o.warmup);
   if (s.rate && *s.rate == 0) throw UsageError("--rate 0 learns nothing", "--rate 1e-4");
-  o.schedule = choice_of<Schedule>("--schedule", s.schedule, o.schedule,
-                                   {{"linear", Schedule::kLinear},
-                                    {"bert-linear", Schedule::kBertLinear},
-                                    {"cosine", Schedule::kCosine},
-                                    {"constant", Schedule::kConstant},
-                                    {"stable", Schedule::kStable}});
+  o.schedule = choice_of(
+      "--schedule", s.schedule, o.schedule,
+      {Schedule::kLinear, Schedule::kBertLinear, Schedule::kCosine, Schedule::kConstant, Schedule::kStable});
   o.cooldown = s.cooldown.value_or(o.cooldown);
-  o.method = choice_of<OptimiserMethod>("--optimiser", s.optimiser, o.method,
-                                        {{"adamw", OptimiserMethod::kAdamW},
-                                         {"bert-adam", OptimiserMethod::kBertAdam},
-                                         {"lamb", OptimiserMethod::kLamb}});
+  o.method = choice_of("--optimiser", s.optimiser, o.method,
+                       {OptimiserMethod::kAdamW, OptimiserMethod::kBertAdam, OptimiserMethod::kLamb});
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
   o.outlier = s.outlier.value_or(o.outlier);
   o.eval_every = s.eval_every.value_or(o.eval_every), o.patience = s.patience.value_or(o.patience);
@@ -183,16 +182,16 @@ std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:+,@%-";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
-  return quoted + "'";
+  std::string quoted;
+  for (const char c : word) quoted.append(c == '\'' ? std::string_view("'\\''") : std::string_view(&c, 1));
+  return fmt::format("'{}'", quoted);
 }
 
 // The command that goes on with this run.
 std::string resume_command(const Settings& settings, int ranks) {
   std::string command = ranks > 1 ? fmt::format("mpirun -np {} bertie", ranks) : "bertie";
-  for (const std::string& argument : settings.arguments) command += " " + shell_word(argument);
-  return settings.resume ? command : command + " --resume";
+  for (const std::string& argument : settings.arguments) command.append(1, ' ').append(shell_word(argument));
+  return fmt::format("{}{}", command, settings.resume ? "" : " --resume");
 }
 
 void report(const TrainResult& result, const Settings& settings, int ranks) {
@@ -246,8 +245,8 @@ TrainEvents events_of(const Settings& settings, TrainLine& line) {
 
 int pretrain_command(const Settings& settings) {
   const PretrainJob job = job_of(settings);
-  const bool bf16 =
-      choice_of<bool>("--precision", settings.precision, false, {{"fp32", false}, {"bf16", true}});
+  const bool bf16 = choice_of("--precision", settings.precision, Products::kFp32,
+                              {Products::kFp32, Products::kBf16}) == Products::kBf16;
   const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
     end_progress_line();
     warn(printable(what), printable(hint));

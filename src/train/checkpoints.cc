@@ -70,9 +70,9 @@ nlohmann::ordered_json Trainer::description() const {
   nlohmann::ordered_json all = parts_.about;
   all["batch"] = o.batch;
   all["rate"] = o.rate;
-  all["schedule"] = int(o.schedule);
+  all["schedule"] = name_of(o.schedule);
   all["warmup"] = o.warmup;
-  all["optimiser"] = int(o.method);
+  all["optimiser"] = name_of(o.method);
   all["betas"] = {o.beta1, o.beta2};
   all["eps"] = o.eps;
   all["decay"] = o.decay;
@@ -114,6 +114,7 @@ void Trainer::begin() {
   std::string state;
   if (first_rank()) {
     folder_.emplace(options_.out);
+    folder_->lock();
     if (!options_.resume && !folder_->steps().empty())
       throw Error(fmt::format("{} has checkpoints of a run already", options_.out.string()),
                   "--resume to go on with it, or another --out");
@@ -127,7 +128,6 @@ void Trainer::begin() {
     } else if (options_.resume) {
       tell(events_.note, fmt::format("{} has no checkpoint: the run starts", options_.out.string()));
     }
-    log_.emplace(options_.out, step_);
   }
   Collective& ranks = parts_.ranks;
   ranks.broadcast(state);
@@ -137,6 +137,7 @@ void Trainer::begin() {
     ranks.broadcast(optimiser_.second_moments());
     set_state(io::parse_json(state, "state.json"), (options_.out / "state.json").string());
   }
+  if (first_rank()) log_.emplace(options_.out, step_);
   start_ = saved_at_ = Clock::now();
   agreed_seconds_ = seconds_before_;
   session_ = rate_from_ = {start_, tokens_, fraction_at(agreed_seconds_)};

@@ -106,11 +106,11 @@ std::vector<fs::path> tokenizer_files(const fs::path& folder) {
 
 // What a run is made of.
 struct Setup {
-  std::unique_ptr<Learner> learner;
-  std::unique_ptr<LessonSource> source, held_out;
+  std::unique_ptr<Learner> learner = {};
+  std::unique_ptr<LessonSource> source = {}, held_out = {};
   size_t held_out_sequences = 0;
-  LessonHeads heads;
-  fs::path tokenizer;  // the folder that has it
+  LessonHeads heads = {};
+  fs::path tokenizer = {};  // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
 };

@@ -24,6 +24,12 @@ class RunFolder {
  public:
   // Makes the folder if need be. Throws Error where that cannot be done.
   explicit RunFolder(std::filesystem::path path);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  // Keeps other processes from training here as long as this object lives. Throws Error where one does.
+  void lock();
 
   const std::filesystem::path& path() const { return path_; }
   static std::string name_of(uint64_t step);  // "step-000500"
@@ -51,6 +57,7 @@ class RunFolder {
   void point(const char* name, const std::string& to) const;
 
   std::filesystem::path path_;
+  int lock_ = -1;
 };
 
 // A file's SHA-256, in hexadecimal digits.

@@ -51,4 +51,14 @@ Rates rates_of(const TrainOptions& o) {
   return rates;
 }
 
+std::string_view name_of(Schedule schedule) {
+  constexpr std::string_view kNames[] = {"linear", "bert-linear", "cosine", "constant", "stable"};
+  return kNames[size_t(schedule)];
+}
+
+std::string_view name_of(OptimiserMethod method) {
+  constexpr std::string_view kNames[] = {"adamw", "bert-adam", "lamb"};
+  return kNames[size_t(method)];
+}
+
 }  // namespace bertie

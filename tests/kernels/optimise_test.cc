@@ -29,9 +29,10 @@ struct Case {
   std::vector<double> p2, m2, v2, u2;
 };
 
-double worst(std::span<const float> a, std::span<const double> b) {
+// Relative to the number, or to `least` where it is smaller: what its sum was made of.
+double worst(std::span<const float> a, std::span<const double> b, double least = 1e-3) {
   test::Worst w;
-  for (size_t i = 0; i < a.size(); ++i) w.see(std::abs(a[i] - b[i]) / std::max(1e-3, std::abs(b[i])));
+  for (size_t i = 0; i < a.size(); ++i) w.see(std::abs(a[i] - b[i]) / std::max(least, std::abs(b[i])));
   return w.error;
 }
 
@@ -53,7 +54,7 @@ void expect_like_the_reference(Update update, bool lamb) {
         else
           reference::adam(c.step_at(t), c.p2, g2, c.m2, c.v2);
         for (float x : gradients.span()) ASSERT_EQ(x, 0.0f) << "used up";
-        ASSERT_LT(worst(c.m, c.m2), 3e-6) << n << " numbers, step " << t;
+        ASSERT_LT(worst(c.m, c.m2, 0.1), 3e-6) << n << " numbers, step " << t;
         ASSERT_LT(worst(c.v, c.v2), 3e-6) << n << " numbers, step " << t;
         // Up to 20 roundings of p, and a direction that is off by some 1e-6 of 1 for each step of 1e-2.
         ASSERT_LT(worst(c.p, c.p2), lamb ? 2e-4 : 3e-5) << n << " numbers, step " << t;

@@ -1,6 +1,9 @@
 #pragma once
 // Something small that learns, and something to learn from, for tests of what is around them.
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 
@@ -12,6 +15,9 @@
 #include "train/trainer.h"
 
 namespace bertie::test {
+
+// Checkpoints are brought to the disk again and again; where there is a folder in memory, that costs nothing.
+inline const bool kFoldersInMemory = access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 0) == 0;
 
 // One number for each token: the loss of a row is (p[id] − target)²/2, and of a sequence's label likewise
 // with a number more. So a step's gradient is easily told: (p[id] − target)·scale.

@@ -236,8 +236,9 @@ TEST(RunFolder, KillsAtAnyMomentLoseOnlyTheStepsSinceTheLastCheckpoint) {
       EXPECT_GE(after->step, before->step);
     }
     // All but the last of those that the child began are there.
-    if (i < inside && after)
+    if (i < inside && after) {
       EXPECT_GE(after->step, std::min(steps, (before ? before->step : 0) + 5 * (saves - 1)));
+    }
   }
   EXPECT_TRUE(same_bits(run.go(steps), expected));
   EXPECT_TRUE(run.warnings.empty());

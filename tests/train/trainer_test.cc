@@ -256,6 +256,18 @@ TEST(Trainer, ARunIsNotOverwrittenByAccident) {
   expect_error("has checkpoints of a run already", [&] { b.trainer(o); });
 }
 
+TEST(Trainer, TwoDoNotTrainInOneFolder) {
+  TempFolder folder;
+  Fixture a, b;
+  TrainOptions o = fake_options(folder.path());
+  o.resume = true;
+  {
+    Trainer first = a.trainer(o);
+    expect_error("another process trains", [&] { b.trainer(o); });
+  }
+  b.trainer(o).run();
+}
+
 TEST(Trainer, ResumingWhereThereIsNothingStarts) {
   TempFolder folder;
   Fixture f;
