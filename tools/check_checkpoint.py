@@ -78,7 +78,7 @@ def check(folder, driver):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=pathlib.Path, nargs="+")
-    parser.add_argument("--driver", type=pathlib.Path, default=ROOT / "build" / "training_driver")
+    parser.add_argument("--driver", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build" / "training_driver")
     options = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

@@ -121,7 +121,7 @@ def setup(options):
 
 def bertie_command(options, size, seconds, more=()):
     return [str(options.bertie), "bench", "pretrain", "--json", "--size", size, "--threads", str(options.threads),
-            "--seconds", str(seconds), *more]
+            "--shape", f"{options.sequences}x{options.length}", "--seconds", str(seconds), *more]
 
 
 def ask_bertie(options, size, seconds, more=()):
@@ -136,7 +136,7 @@ def compare(options, size):
     """Rows of a size: each mode of PyTorch and Bertie, all measured in every round."""
     batch, net = setup(options), make_net(size)
     cases = [Case(net, mode) for mode in options.mode]
-    ours = {"Bertie": (), "Bertie bf16": ("--bf16",)} if options.bf16 else {"Bertie": ()}
+    ours = {"Bertie": ()} | ({"Bertie bf16": ("--precision", "bf16")} if options.bf16 else {})
     answers = {name: [] for name in ours}
     for _ in range(options.rounds):
         for case in cases:
@@ -189,7 +189,7 @@ def show(rows, as_json):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bertie", type=pathlib.Path, default=ROOT / "build" / "bertie")
+    parser.add_argument("--bertie", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build" / "bertie")
     parser.add_argument("--size", default="tiny,mini,small,base")
     parser.add_argument("--mode", help=f"what of PyTorch is measured, of {','.join(MODES)}")
     parser.add_argument("--threads", type=int, default=2)
@@ -198,7 +198,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="of each in a round")
     parser.add_argument("--peak", type=float, help="GFLOP/s of the machine, when Bertie does not measure it")
-    parser.add_argument("--no-bf16", dest="bf16", action="store_false", help="without Bertie in bf16")
+    parser.add_argument("--bf16", action="store_true", help="Bertie in bf16 too")
     parser.add_argument("--alone", action="store_true", help="without Bertie")
     parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)  # a child of --memory

@@ -1,7 +1,6 @@
 #include "io/http.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "bertie/error.h"
 #include "io/json.h"
+#include "io/shared_library.h"
 
 namespace bertie::io {
 namespace {
@@ -39,16 +39,9 @@ struct Curl {
 
 const Curl& curl() {
   static const Curl functions = [] {
-    void* library = nullptr;
-    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"})
-      if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-      throw Error("downloading needs libcurl, and there is no libcurl.so.4", "sudo apt-get install libcurl4");
+    const SharedLibrary library("downloading", "libcurl4", {"libcurl.so.4", "libcurl-gnutls.so.4"});
     Curl c{};
-    const auto get = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (!function) throw Error(fmt::format("this libcurl has no {}: it is too old", name));
-    };
+    const auto get = [&](auto& function, const char* name) { library.get(function, name); };
     get(c.global_init, "curl_global_init");
     get(c.easy_init, "curl_easy_init");
     get(c.easy_setopt, "curl_easy_setopt");

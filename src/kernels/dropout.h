@@ -32,6 +32,7 @@ struct RowDropout {
 
 // A number is dropped when its 16 bits are below this: rate·65536, rounded, 65535 at most.
 inline uint32_t dropout_threshold(float rate) {
+  if (rate == 0) return 0;  // asked for every row
   return uint32_t(std::clamp(std::lround(double(rate) * 65536), 0L, 65535L));
 }
 

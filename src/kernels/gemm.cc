@@ -55,10 +55,9 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
         next_panel = final_slice ? then : first, next_k = final_slice ? 0 : k0 + k_count;
       const bool any = next_panel < panels_for(layer.outputs);
       const float* next = any ? layer.packed + (next_panel * layer.inputs + next_k) * kPanel : nullptr;
-      const size_t next_lines = any ? kPanel / 16 * std::min(kSlice, layer.inputs - next_k) : 0;
+      const size_t next_floats = any ? kPanel * std::min(kSlice, layer.inputs - next_k) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
-        const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
         tile(rows,
              {.a = x.row(r0) + k0,
               .a_stride = x.stride(),
@@ -68,8 +67,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
               .out_stride = y.stride(),
               .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
               .accumulate = accumulate || k0 > 0,
-              .prefetch = any ? next + line0 * 16 : nullptr,
-              .prefetch_lines = line1 - line0},
+              .next = Lines::of_run(next, next_floats, t, tiles.count)},
              width);
         if (!final_slice) continue;
         if (activated.empty()) {

@@ -1,4 +1,13 @@
 // The gradients of a linear layer's weights; those of its input are a product like the forward one (gemm.cc).
+//
+// A panel of the packed gradient is K rows of 32, dW += xᵀ·dy[:, panel], the sum over tokens in order. As the
+// left side of that product x would be read a cache line here and there, so it is packed first:
+//
+//   inputs go in tiles of up to 14 (as many as the inner loop takes), tokens in slices of 256;
+//   of each slice the pieces of a tile, kPieceStride floats a token, lie one after the other.
+//
+// Then, for a slice and a block of tiles, which stay in L2, one panel of dy after another is packed into L1,
+// and the sums so far wait in the gradient.
 #include <algorithm>
 #include <cassert>
 
@@ -12,10 +21,40 @@
 #include "kernels/pack-inl.h"
 #include "kernels/tile-inl.h"
 
+#ifndef BERTIE_KERNELS_GEMM_BACKWARD_CC_
+#define BERTIE_KERNELS_GEMM_BACKWARD_CC_
+namespace bertie::kernels {
+
+inline constexpr size_t kTokens = 256;         // of a slice
+inline constexpr size_t kMostTokens = 1024;    // that are packed at a time
+inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 keeps from tile to tile
+
+}  // namespace bertie::kernels
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-inline constexpr size_t kTokens = kSlice / 4;  // that are summed up in one go
+// Floats of the pieces of so many tokens.
+size_t piece_floats(size_t inputs, size_t tokens) { return RowTiles(inputs).count * kPieceStride * tokens; }
+
+size_t input_tiles(size_t inputs) { return RowTiles(inputs).count; }
+
+// Tokens t0.. of a slice, which is x, up to kPackedTogether of them.
+void pack_pieces(Matrix<const float> x, size_t t0, float* pieces) {
+  const RowTiles tiles(x.cols());
+  const size_t t1 = std::min(x.rows(), t0 + kPackedTogether);
+  for (size_t tile = 0; tile < tiles.count; ++tile) {
+    const size_t first = tiles.begin(tile);
+    float* to = pieces + (tile * x.rows() + t0) * kPieceStride;
+    const bool inside = first + kPieceStride <= x.cols();
+    for (size_t t = t0; t < t1; ++t, to += kPieceStride)
+      if (inside)
+        copy_piece(x.row(t) + first, to);
+      else
+        std::copy_n(x.row(t) + first, x.cols() - first, to);
+  }
+}
 
 // bias[0..31] += the sum of the rows of a packed panel.
 HWY_INLINE void add_rows(const float* panel, size_t rows, float* bias) {
@@ -27,29 +66,44 @@ HWY_INLINE void add_rows(const float* panel, size_t rows, float* bias) {
   }
 }
 
-// The weights of inputs k0.. (x has these columns only) and of panels [first, last). Tokens go in slices: a
-// slice of x stays in L2 while it meets one panel of dy after another, which is packed into L1, and the sums
-// so far wait in the gradient.
-void weight_panels(Matrix<const float> x, size_t k0, Matrix<const float> dy, const Linear& gradient,
-                   size_t first, size_t last) {
-  const RowTiles tiles(x.cols());
+// Adds the gradient of tiles [tile0, tile1) of inputs and of panels [first, last), for up to kMostTokens
+// tokens, whose pieces these are.
+void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gradient, size_t tile0,
+                   size_t tile1, size_t first, size_t last) {
+  const RowTiles tiles(gradient.inputs);
   HWY_ALIGN float packed[kTokens * kPanel];
-  for (size_t t0 = 0; t0 < x.rows(); t0 += kTokens) {
-    const size_t tokens = std::min(kTokens, x.rows() - t0);
+  const auto slice = [&](size_t t0, size_t panel) {
+    const size_t n0 = panel * kPanel, rows = t0 < dy.rows() ? std::min(kTokens, dy.rows() - t0) : 0;
+    return dy.slice_rows(t0, rows).slice_cols(n0, std::min(kPanel, gradient.outputs - n0));
+  };
+  const auto pieces_of = [&](size_t t0, size_t tile, size_t tokens) {
+    return pieces + (t0 * tiles.count + tile * tokens) * kPieceStride;
+  };
+  const size_t pairs = (tile1 - tile0 + 1) / 2;
+  for (size_t t0 = 0; t0 < dy.rows(); t0 += kTokens) {
+    const size_t tokens = std::min(kTokens, dy.rows() - t0);
+    const size_t tokens_next = t0 + tokens < dy.rows() ? std::min(kTokens, dy.rows() - t0 - tokens) : 0;
+    const float* const pieces_next = pieces_of(t0 + tokens, tile0, tokens_next);
+    const size_t floats_next = (tile1 - tile0) * tokens_next * kPieceStride;
     for (size_t panel = first; panel < last; ++panel) {
-      const size_t n0 = panel * kPanel, width = std::min(kPanel, gradient.outputs - n0);
-      copy_panel(dy.slice_rows(t0, tokens).slice_cols(n0, width), packed);
-      if (k0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + n0);
-      float* to = gradient.packed + (panel * gradient.inputs + k0) * kPanel;
-      for (size_t tile = 0; tile < tiles.count; ++tile) {
-        const size_t r0 = tiles.begin(tile);
-        tile_transposed(tiles.begin(tile + 1) - r0, {.a = x.row(t0) + r0,
-                                                     .a_stride = x.stride(),
+      copy_panel(slice(t0, panel), packed);
+      if (tile0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + panel * kPanel);
+      const auto dy_next = panel + 1 < last ? slice(t0, panel + 1) : slice(t0 + kTokens, first);
+      float* to = gradient.packed + panel * kPanel * gradient.inputs;
+      for (size_t tile = tile0; tile < tile1; ++tile) {
+        const size_t r0 = tiles.begin(tile), i = tile - tile0;
+        // In even tiles the next panel of dy, in odd ones the next slice of x.
+        const size_t share = (panel - first) * pairs + i / 2, shares = (last - first) * pairs;
+        const Lines next = i % 2 == 0 ? Lines::of_panel(dy_next, i / 2, pairs)
+                                      : Lines::of_run(pieces_next, floats_next, share, shares);
+        tile_transposed(tiles.begin(tile + 1) - r0, {.a = pieces_of(t0, tile, tokens),
+                                                     .a_stride = kPieceStride,
                                                      .b = packed,
                                                      .k_count = tokens,
                                                      .out = to + r0 * kPanel,
                                                      .out_stride = kPanel,
-                                                     .accumulate = true});
+                                                     .accumulate = true,
+                                                     .next = next});
       }
     }
   }
@@ -61,25 +115,42 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace bertie::kernels {
 
+HWY_EXPORT(piece_floats);
+HWY_EXPORT(input_tiles);
+HWY_EXPORT(pack_pieces);
 HWY_EXPORT(weight_panels);
 
-size_t linear_backward_weights_workspace(const Linear&, size_t) { return 0; }
+size_t linear_backward_weights_workspace(const Linear& layer, size_t rows) {
+  return HWY_DYNAMIC_DISPATCH(piece_floats)(layer.inputs, std::min(rows, kMostTokens));
+}
 
-void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient, float*,
-                             Team& team) {
+void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient,
+                             float* workspace, Team& team) {
   assert(x.rows() == dy.rows() && x.cols() == gradient.inputs && dy.cols() == gradient.outputs);
-  // Inputs go in blocks of which 256 tokens take about a third of an L2 cache, panels in groups: enough
-  // chunks for every thread.
-  constexpr size_t kBlock = 640;
-  const size_t panels = panels_for(gradient.outputs), blocks = (gradient.inputs + kBlock - 1) / kBlock;
-  const size_t groups = std::min(panels, std::max(size_t{4}, 16 / blocks));
+  const auto floats = HWY_DYNAMIC_DISPATCH(piece_floats);
+  const auto pack = HWY_DYNAMIC_DISPATCH(pack_pieces);
   const auto multiply = HWY_DYNAMIC_DISPATCH(weight_panels);
-  team.parallel_for(blocks * groups, [&](size_t chunk) {
-    const size_t block = chunk / groups, group = chunk % groups;
-    const size_t k0 = block * gradient.inputs / blocks, k1 = (block + 1) * gradient.inputs / blocks;
-    multiply(x.slice_cols(k0, k1 - k0), k0, dy, gradient, group * panels / groups,
-             (group + 1) * panels / groups);
-  });
+  // Inputs go in blocks of which a slice takes at most about a third of an L2 cache, panels in groups: chunks
+  // enough for every thread, but large, since every block packs dy and every group reads x anew.
+  constexpr size_t kMostInputs = 640, kFewInputs = 128;
+  const auto parts = [](size_t n, size_t of) { return (n + of - 1) / of; };
+  const size_t panels = panels_for(gradient.outputs), tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols());
+  const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 3 * threads;
+  const size_t blocks =
+      std::max(parts(x.cols(), kMostInputs), std::min(parts(x.cols(), kFewInputs), parts(wanted, 2)));
+  const size_t groups = std::min(panels, parts(wanted, blocks));
+  for (size_t t0 = 0; t0 < x.rows(); t0 += kMostTokens) {
+    const size_t tokens = std::min(kMostTokens, x.rows() - t0);
+    team.parallel_for((tokens + kPackedTogether - 1) / kPackedTogether, [&](size_t chunk) {
+      const size_t t = chunk * kPackedTogether, s0 = t / kTokens * kTokens;
+      pack(x.slice_rows(t0 + s0, std::min(kTokens, tokens - s0)), t - s0, workspace + floats(x.cols(), s0));
+    });
+    team.parallel_for(blocks * groups, [&](size_t chunk) {
+      const size_t block = chunk / groups, group = chunk % groups;
+      multiply(workspace, dy.slice_rows(t0, tokens), gradient, block * tiles / blocks,
+               (block + 1) * tiles / blocks, group * panels / groups, (group + 1) * panels / groups);
+    });
+  }
 }
 
 }  // namespace bertie::kernels

@@ -36,10 +36,10 @@ void multiply_panels(const Factor& a, const Panels& b, size_t first, size_t last
       const size_t n0 = panel * kPanel, width = std::min(kPanel, b.cols - n0);
       const bool more = panel + 1 < last;
       const float* here = b.data + (panel * b.rows + k0) * kPanel;
-      const size_t next_lines = more ? kPanel / 16 * k_count : 0;
+      const float* next = more ? here + b.rows * kPanel : nullptr;
+      const size_t next_floats = more ? kPanel * k_count : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
-        const size_t line0 = t * next_lines / tiles.count, line1 = (t + 1) * next_lines / tiles.count;
         const TileArgs args{.a = a.data() + r0 * a.row_step() + k0 * a.col_step(),
                             .a_stride = a.stored.stride(),
                             .b = here,
@@ -47,8 +47,7 @@ void multiply_panels(const Factor& a, const Panels& b, size_t first, size_t last
                             .out = c.row(r0) + n0,
                             .out_stride = c.stride(),
                             .accumulate = accumulate || k0 > 0,
-                            .prefetch = more ? here + b.rows * kPanel + line0 * 16 : nullptr,
-                            .prefetch_lines = line1 - line0};
+                            .next = Lines::of_run(next, next_floats, t, tiles.count)};
         if (a.transposed)
           tile_transposed(rows, args, width);
         else

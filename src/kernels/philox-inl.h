@@ -26,31 +26,45 @@ HWY_INLINE void philox_16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, ui
     for (size_t w = 0; w < 4; ++w) out[16 * w + lane] = words[w];
   }
 #else
+  // A product of two words has 64 bits, so every word has 64 bits of room, of which only the low half counts:
+  // even and odd lanes apart, and no moving about in between.
   const hn::ScalableTag<uint32_t> d;
-  using V = hn::Vec<decltype(d)>;
-  // High and low halves of a·m for each lane, from the products of even and of odd lanes.
-  const auto multiply = [&](V a, uint32_t m, V& high, V& low) HWY_ATTR {
-    const V factor = hn::Set(d, m);
-    const auto even = hn::BitCast(d, hn::MulEven(a, factor));
-    const auto odd = hn::BitCast(d, hn::MulEven(hn::Shuffle2301(a), factor));
-    low = hn::OddEven(hn::Shuffle2301(odd), even);
-    high = hn::OddEven(odd, hn::Shuffle2301(even));
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  using V64 = hn::Vec<decltype(d64)>;
+  struct State {
+    V64 x0, x1, x2, x3;
+  };
+  const auto multiply = [&](V64 a, uint32_t m) HWY_ATTR __attribute__((always_inline)) {
+    return hn::MulEven(hn::BitCast(d, a), hn::Set(d, m));
+  };
+  const auto high = [&](V64 a) HWY_ATTR __attribute__((always_inline)) {
+    return hn::BitCast(d64, hn::Shuffle2301(hn::BitCast(d, a)));
+  };
+  const auto turn = [&](State & s, V64 k0, V64 k1) HWY_ATTR __attribute__((always_inline)) {
+    const V64 product0 = multiply(s.x0, 0xD2511F53), product1 = multiply(s.x2, 0xCD9E8D57);
+    s.x0 = hn::Xor(hn::Xor(high(product1), s.x1), k0);
+    s.x2 = hn::Xor(hn::Xor(high(product0), s.x3), k1);
+    s.x1 = product1, s.x3 = product0;
+  };
+  const auto merge = [&](V64 even, V64 odd) HWY_ATTR __attribute__((always_inline)) {
+    return hn::OddEven(hn::Shuffle2301(hn::BitCast(d, odd)), hn::BitCast(d, even));
   };
   for (uint32_t lane = 0; lane < 16; lane += uint32_t(hn::Lanes(d))) {
-    V x0 = hn::Set(d, c0), x1 = hn::Iota(d, c1 + lane), x2 = hn::Set(d, c2), x3 = hn::Set(d, c3);
+    const V64 twice = hn::ShiftLeft<1>(hn::Iota(d64, 0));
+    State even{hn::Set(d64, c0), hn::Add(twice, hn::Set(d64, c1 + lane)), hn::Set(d64, c2), hn::Set(d64, c3)};
+    State odd = even;
+    odd.x1 = hn::Add(odd.x1, hn::Set(d64, 1));
     uint32_t k0 = uint32_t(seed), k1 = uint32_t(seed >> 32);
+#pragma GCC unroll 10
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-      V high0, low0, high1, low1;
-      multiply(x0, 0xD2511F53, high0, low0);
-      multiply(x2, 0xCD9E8D57, high1, low1);
-      x0 = hn::Xor(hn::Xor(high1, x1), hn::Set(d, k0));
-      x2 = hn::Xor(hn::Xor(high0, x3), hn::Set(d, k1));
-      x1 = low1, x3 = low0;
+      const V64 key0 = hn::Set(d64, k0), key1 = hn::Set(d64, k1);
+      turn(even, key0, key1);
+      turn(odd, key0, key1);
     }
-    hn::StoreU(x0, d, out + lane);
-    hn::StoreU(x1, d, out + 16 + lane);
-    hn::StoreU(x2, d, out + 32 + lane);
-    hn::StoreU(x3, d, out + 48 + lane);
+    hn::StoreU(merge(even.x0, odd.x0), d, out + lane);
+    hn::StoreU(merge(even.x1, odd.x1), d, out + 16 + lane);
+    hn::StoreU(merge(even.x2, odd.x2), d, out + 32 + lane);
+    hn::StoreU(merge(even.x3, odd.x3), d, out + 48 + lane);
   }
 #endif
 }

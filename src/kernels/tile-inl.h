@@ -31,6 +31,24 @@ inline constexpr size_t kMaxTileRows = 6;
 
 inline constexpr size_t kAhead = 24;  // rows of b to prefetch into L1
 
+// Cache lines to fetch: `count` of them, `step` floats apart, or as many pairs of neighbours.
+struct Lines {
+  const float* first = nullptr;
+  size_t count = 0, step = 16;
+  bool pairs = false;
+
+  // Share i of `shares` of a matrix of up to 32 columns.
+  static Lines of_panel(Matrix<const float> m, size_t i, size_t shares) {
+    const size_t begin = i * m.rows() / shares, end = (i + 1) * m.rows() / shares;
+    return {m.row(begin), end - begin, m.stride(), m.cols() > 16};
+  }
+  // Share i of `shares` of so many floats in a row.
+  static Lines of_run(const float* first, size_t floats, size_t i, size_t shares) {
+    const size_t begin = i * (floats / 16) / shares, end = (i + 1) * (floats / 16) / shares;
+    return {first + begin * 16, end - begin};
+  }
+};
+
 struct TileArgs {
   const float* a;  // R rows, stride a_stride; for tile_transposed k_count rows of R
   size_t a_stride;
@@ -38,11 +56,10 @@ struct TileArgs {
   size_t k_count;
   float* out;  // R rows of kPanel, stride out_stride
   size_t out_stride;
-  const float* bias = nullptr;      // kPanel values added to every row at the end
-  bool accumulate = false;          // start from out instead of zero
-  const float* start = nullptr;     // R values: row i starts from start[i]
-  const float* prefetch = nullptr;  // cache lines to bring into L2 on the way: the next panel's
-  size_t prefetch_lines = 0;
+  const float* bias = nullptr;   // kPanel values added to every row at the end
+  bool accumulate = false;       // start from out instead of zero
+  const float* start = nullptr;  // R values: row i starts from start[i]
+  Lines next = {};               // what is wanted after this, to be brought into L2 on the way
 };
 
 template <size_t R, bool kTransposed>
@@ -80,9 +97,9 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
       }
     };
     size_t k = 0;
-    const float* next = t.prefetch;
-    const size_t lines = col == 0 ? t.prefetch_lines : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
-    const float* const next_end = next + lines * 16;
+    const float* next = t.next.first;
+    const size_t lines = col == 0 ? t.next.count : 0, per_step = (4 * lines + t.k_count - 1) / t.k_count;
+    const float* const next_end = next + lines * t.next.step;
     // The lines that will be written are fetched one by one on the way: all at once would keep the loads
     // waiting.
     constexpr size_t kLines = kStep > 16 ? kStep / 16 : 1;
@@ -93,8 +110,10 @@ HWY_INLINE void tile_rows(const TileArgs& t) {
         ++line;
       }
       if (next < next_end) {
-        for (size_t i = 0; i < per_step; ++i) __builtin_prefetch(next + 16 * i, 0, 2);
-        next += 16 * per_step;
+        for (size_t i = 0; i < per_step; ++i, next += t.next.step) {
+          __builtin_prefetch(next, 0, 2);
+          if (t.next.pairs) __builtin_prefetch(next + 16, 0, 2);
+        }
       }
       step(k), step(k + 1), step(k + 2), step(k + 3);
     }
@@ -183,6 +202,17 @@ struct RowTiles {
   size_t begin(size_t tile) const { return tile * rows / count; }
   size_t rows, count;
 };
+
+// The left side of tile_transposed may be packed in pieces, one for each k, of kMaxTileRows floats in whole
+// vectors: then it is read from front to back.
+inline constexpr size_t kPieceStride = (kMaxTileRows + hn::MaxLanes(hn::ScalableTag<float>()) - 1) /
+                                       hn::MaxLanes(hn::ScalableTag<float>()) *
+                                       hn::MaxLanes(hn::ScalableTag<float>());
+
+HWY_INLINE void copy_piece(const float* from, float* to) {
+  const hn::ScalableTag<float> d;
+  for (size_t i = 0; i < kPieceStride; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+}
 
 }  // namespace bertie::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

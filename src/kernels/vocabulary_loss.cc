@@ -8,6 +8,8 @@
 //   for every token:             log-sum-exp from the blocks' m and s; f[t] = scale·e^(m − log-sum-exp)
 //   for every block of words:    dzᵀ = e·f − scale at the target,  d_table += dzᵀ·x,  dx += (dzᵀ)ᵀ·table
 //
+// dzᵀ is kept twice: as it is, and for the last product in pieces (see gemm_backward.cc).
+//
 // Consecutive blocks of words form at most 32 parts, each with a dx of its own; these are added in order. So
 // sums do not depend on the team.
 #include <algorithm>
@@ -36,12 +38,22 @@ struct VocabularyBlock {
   float* logits;        // words × padded
   float* max;           // word_blocks × padded, and after that f
   float* sum;           // word_blocks × padded
-  float* at_target;     // padded
+  float* at_target;     // padded: the target's logit
+  float* largest;       // padded: the largest logit
+  double* log_sum;      // padded: log Σ e^(z − largest)
   float* dx_parts;      // parts × tokens × width in whole panels
-  float* table_packed;  // a word block for each thread, in panels of 32 columns
+  float* scratch;       // scratch_floats() for each thread
 
   size_t width_padded() const { return panels_for(width) * kPanel; }
+  size_t part_begin(size_t part) const { return part * word_blocks / parts; }
   size_t word_count(size_t block) const { return std::min(kWordBlock, words - block * kWordBlock); }
+  float* logits_of(size_t block) const { return logits + block * kWordBlock * padded; }
+  // Which of the block's words is token t's target; kWordBlock or more if none.
+  size_t target_in(size_t block, size_t t) const {
+    return targets[t] < 0 ? kWordBlock : size_t(targets[t]) - block * kWordBlock;
+  }
+  // A panel of a block of the table; and dz in pieces, which have gaps: 16 floats for 14 tokens, or 8 for 6.
+  size_t scratch_floats() const { return kWordBlock * (kPanel + padded + padded / 2 + kPanel); }
 };
 
 }  // namespace bertie::kernels
@@ -60,6 +72,14 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
 constexpr float kLog2E = 1.44269504f;
+constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>()), kVectors = kPanel / kLanes;
+
+// A block of the table, or nothing after the last.
+HWY_INLINE Matrix<const float> table_rows(const VocabularyHead& head, const VocabularyBlock& b,
+                                          size_t block) {
+  return block < b.word_blocks ? head.table.slice_rows(block * kWordBlock, b.word_count(block))
+                               : Matrix<const float>();
+}
 
 // Tokens without a target are packed as zeros: whatever they hold, it reaches nobody.
 void pack_tokens(Matrix<const float> x, const VocabularyBlock& b, size_t panel) {
@@ -78,135 +98,171 @@ void pack_tokens(Matrix<const float> x, const VocabularyBlock& b, size_t panel) 
 }
 
 // logits[:, 0..31] of `rows` words: max = their largest for each column, then e^(z − max) in their place, and
-// the sums of these.
+// the sums of these. Two rows at a time: a sum alone would wait for its own last addition.
 HWY_INLINE void exp_columns(float* z, size_t rows, size_t stride, float* max, float* sum) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
-  for (size_t c = 0; c < kPanel; c += hn::Lanes(d)) {
-    V best = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (size_t r = 0; r < rows; ++r) best = hn::Max(hn::LoadU(d, z + r * stride + c), best);
-    V total = hn::Zero(d);
-    for (size_t r = 0; r < rows; ++r) {
-      float* at = z + r * stride + c;
-      const V e = exp2(d, hn::Mul(hn::Sub(hn::LoadU(d, at), best), hn::Set(d, kLog2E)));
+  V best[2][kVectors], total[2][kVectors];
+  for (size_t v = 0; v < kVectors; ++v) {
+    best[0][v] = best[1][v] = hn::Set(d, -std::numeric_limits<float>::infinity());
+    total[0][v] = total[1][v] = hn::Zero(d);
+  }
+  const auto see = [&](size_t r, V * to) HWY_ATTR __attribute__((always_inline)) {
+#pragma GCC unroll 32
+    for (size_t v = 0; v < kVectors; ++v) to[v] = hn::Max(hn::LoadU(d, z + r * stride + v * kLanes), to[v]);
+  };
+  for (size_t r = 0; r + 2 <= rows; r += 2) see(r, best[0]), see(r + 1, best[1]);
+  if (rows % 2 == 1) see(rows - 1, best[0]);
+  for (size_t v = 0; v < kVectors; ++v) best[0][v] = hn::Max(best[0][v], best[1][v]);
+  const auto raise = [&](size_t r, V * to) HWY_ATTR __attribute__((always_inline)) {
+#pragma GCC unroll 32
+    for (size_t v = 0; v < kVectors; ++v) {
+      float* at = z + r * stride + v * kLanes;
+      const V e = exp2(d, hn::Mul(hn::Sub(hn::LoadU(d, at), best[0][v]), hn::Set(d, kLog2E)));
       hn::StoreU(e, d, at);
-      total = hn::Add(total, e);
+      to[v] = hn::Add(to[v], e);
     }
-    hn::StoreU(best, d, max + c);
-    hn::StoreU(total, d, sum + c);
+  };
+  for (size_t r = 0; r + 2 <= rows; r += 2) raise(r, total[0]), raise(r + 1, total[1]);
+  if (rows % 2 == 1) raise(rows - 1, total[0]);
+  for (size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(best[0][v], d, max + v * kLanes);
+    hn::StoreU(hn::Add(total[0][v], total[1][v]), d, sum + v * kLanes);
   }
 }
 
-void logits_of_block(const VocabularyHead& head, const VocabularyBlock& b, size_t block) {
-  const size_t v0 = block * kWordBlock, words = b.word_count(block);
-  const RowTiles tiles(words);
-  float* const z = b.logits + v0 * b.padded;
-  for (size_t t0 = 0; t0 < b.padded; t0 += kPanel) {
-    for (size_t tile_number = 0; tile_number < tiles.count; ++tile_number) {
-      const size_t r0 = tiles.begin(tile_number);
-      tile(tiles.begin(tile_number + 1) - r0, {.a = head.table.row(v0 + r0),
-                                               .a_stride = head.table.stride(),
-                                               .b = b.x_transposed + t0 * b.width,
-                                               .k_count = b.width,
-                                               .out = z + r0 * b.padded + t0,
-                                               .out_stride = b.padded,
-                                               .start = head.bias ? head.bias + v0 + r0 : nullptr});
+// Logits of a part of the words, as e^(z − max).
+void logits_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t part) {
+  for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
+    const size_t v0 = block * kWordBlock, words = b.word_count(block);
+    const RowTiles tiles(words);
+    float* const z = b.logits_of(block);
+    const auto next_rows = table_rows(head, b, block + 1);
+    for (size_t t0 = 0; t0 < b.padded; t0 += kPanel) {
+      for (size_t i = 0; i < tiles.count; ++i) {
+        const size_t r0 = tiles.begin(i), turns = tiles.count * (b.padded / kPanel);
+        tile(tiles.begin(i + 1) - r0,
+             {.a = head.table.row(v0 + r0),
+              .a_stride = head.table.stride(),
+              .b = b.x_transposed + t0 * b.width,
+              .k_count = b.width,
+              .out = z + r0 * b.padded + t0,
+              .out_stride = b.padded,
+              .start = head.bias ? head.bias + v0 + r0 : nullptr,
+              .next = Lines::of_run(next_rows.data(), next_rows.rows() * next_rows.stride(),
+                                    t0 / kPanel * tiles.count + i, turns)});
+      }
+      for (size_t t = t0; t < std::min(b.tokens, t0 + kPanel); ++t)
+        if (const size_t r = b.target_in(block, t); r < words) b.at_target[t] = z[r * b.padded + t];
+      const size_t at = block * b.padded + t0;
+      exp_columns(z + t0, words, b.padded, b.max + at, b.sum + at);
     }
-    for (size_t t = t0; t < std::min(b.tokens, t0 + kPanel); ++t) {
-      const size_t target = size_t(b.targets[t]);
-      if (b.targets[t] >= 0 && target >= v0 && target < v0 + words)
-        b.at_target[t] = z[(target - v0) * b.padded + t];
-    }
-    const size_t at = block * b.padded + t0;
-    exp_columns(z + t0, words, b.padded, b.max + at, b.sum + at);
   }
 }
 
-// max becomes f; the loss of the block's tokens.
-LossSum finish_sums(const VocabularyBlock& b) {
-  LossSum result;
-  for (size_t t = 0; t < b.tokens; ++t) {
-    float max = -std::numeric_limits<float>::infinity();
-    for (size_t i = 0; i < b.word_blocks; ++i) max = std::max(max, b.max[i * b.padded + t]);
-    double sum = 0;
-    for (size_t i = 0; i < b.word_blocks; ++i) {
-      const size_t at = i * b.padded + t;
-      b.max[at] = std::exp(b.max[at] - max);
-      sum += double(b.sum[at]) * double(b.max[at]);
-    }
-    const bool counts = b.targets[t] >= 0;
-    const float factor = counts ? float(double(b.scale) / sum) : 0.0f;
-    for (size_t i = 0; i < b.word_blocks; ++i) b.max[i * b.padded + t] *= factor;
-    if (counts)
-      result += {.loss = std::log(sum) + (double(max) - double(b.at_target[t])),
-                 .count = 1,
-                 .right = b.at_target[t] >= max};
-  }
-  for (size_t i = 0; i < b.word_blocks; ++i)
-    std::fill(b.max + i * b.padded + b.tokens, b.max + (i + 1) * b.padded, 0.0f);
-  return result;
-}
-
-// dzᵀ of a block of words, and d_bias.
-HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d_bias) {
+// From the blocks' sums those of all words, for a panel of tokens; max becomes f.
+void finish_sums(const VocabularyBlock& b, size_t panel) {
   const hn::ScalableTag<float> d;
-  const size_t v0 = block * kWordBlock, words = b.word_count(block);
-  float* const z = b.logits + v0 * b.padded;
+  const size_t t0 = panel * kPanel, tokens = std::min(kPanel, b.tokens - t0);
+  float* const largest = b.largest + t0;
+  std::fill_n(largest, kPanel, -std::numeric_limits<float>::infinity());
+  double sums[kPanel] = {};
+  float factor[kPanel] = {};
+  for (size_t block = 0; block < b.word_blocks; ++block)
+    for (size_t j = 0; j < kPanel; ++j) largest[j] = std::max(largest[j], b.max[block * b.padded + t0 + j]);
+  for (size_t block = 0; block < b.word_blocks; ++block) {
+    float* const max = b.max + block * b.padded + t0;
+    for (size_t j = 0; j < kPanel; j += kLanes)
+      hn::StoreU(exp(d, hn::Sub(hn::LoadU(d, max + j), hn::LoadU(d, largest + j))), d, max + j);
+    for (size_t j = 0; j < kPanel; ++j) sums[j] += double(max[j]) * double(b.sum[block * b.padded + t0 + j]);
+  }
+  for (size_t j = 0; j < tokens; ++j) {
+    b.log_sum[t0 + j] = std::log(sums[j]);
+    if (b.targets[t0 + j] >= 0) factor[j] = float(double(b.scale) / sums[j]);
+  }
+  for (size_t block = 0; block < b.word_blocks; ++block)
+    for (size_t j = 0; j < kPanel; ++j) b.max[block * b.padded + t0 + j] *= factor[j];
+}
+
+// dzᵀ of a block of words, also in pieces, and d_bias.
+HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d_bias, float* pieces) {
+  const hn::ScalableTag<float> d;
+  const size_t words = b.word_count(block);
+  const RowTiles tiles(b.tokens);
+  float* const z = b.logits_of(block);
   const float* const factor = b.max + block * b.padded;
   for (size_t r = 0; r < words; ++r) {
+    float* const row = z + r * b.padded;
     auto sum = hn::Zero(d);
-    for (size_t t = 0; t < b.padded; t += hn::Lanes(d)) {
-      float* at = z + r * b.padded + t;
-      const auto dz = hn::Mul(hn::LoadU(d, at), hn::LoadU(d, factor + t));
-      hn::StoreU(dz, d, at);
+    for (size_t t = 0; t < b.padded; t += kLanes) {
+      const auto dz = hn::Mul(hn::LoadU(d, row + t), hn::LoadU(d, factor + t));
+      hn::StoreU(dz, d, row + t);
       sum = hn::Add(sum, dz);
     }
-    if (d_bias) d_bias[v0 + r] += hn::GetLane(hn::SumOfLanes(d, sum));
+    if (d_bias) d_bias[block * kWordBlock + r] += hn::GetLane(hn::SumOfLanes(d, sum));
   }
   for (size_t t = 0; t < b.tokens; ++t) {
-    const size_t target = size_t(b.targets[t]);
-    if (b.targets[t] < 0 || target < v0 || target >= v0 + words) continue;
-    z[(target - v0) * b.padded + t] -= b.scale;
-    if (d_bias) d_bias[target] -= b.scale;
+    const size_t r = b.target_in(block, t);
+    if (r >= words) continue;
+    z[r * b.padded + t] -= b.scale;
+    if (d_bias) d_bias[block * kWordBlock + r] -= b.scale;
   }
+  // The last piece of a row may reach over its end, into what lies after it in the workspace.
+  for (size_t r = 0; r < words; ++r)
+    for (size_t i = 0; i < tiles.count; ++i)
+      copy_piece(z + r * b.padded + tiles.begin(i), pieces + (i * words + r) * kPieceStride);
 }
 
-// Word blocks [first, last) of the way back; `packed` is memory for one block of the table.
+// A part of the words on the way back. `scratch` is the thread's.
 void gradients_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t part,
-                       const VocabularyGradient& gradient, float* packed) {
-  const size_t first = part * b.word_blocks / b.parts, last = (part + 1) * b.word_blocks / b.parts;
-  const size_t width = b.width_padded();
+                       const VocabularyGradient& gradient, float* scratch) {
+  const size_t width = b.width_padded(), panels = width / kPanel;
   const Matrix<float> dx(b.dx_parts + part * b.tokens * width, b.tokens, width);
+  float* const packed = scratch;
+  float* const pieces = scratch + kWordBlock * kPanel;
   const RowTiles of_tokens(b.tokens);
-  for (size_t block = first; block < last; ++block) {
-    const size_t v0 = block * kWordBlock, words = b.word_count(block);
-    const float* const dz = b.logits + v0 * b.padded;
+  for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
+    const size_t words = b.word_count(block);
     const RowTiles of_words(words);
-    logit_gradients(b, block, gradient.d_bias);
-    for (size_t c = 0; c < b.width; c += kPanel) {
-      const size_t columns = std::min(kPanel, b.width - c);
-      for (size_t i = 0; i < of_words.count; ++i) {
+    logit_gradients(b, block, gradient.d_bias, pieces);
+    const Matrix<const float> table = table_rows(head, b, block), table_next = table_rows(head, b, block + 1);
+    const Matrix<float> d_table = gradient.d_table.slice_rows(block * kWordBlock, words);
+    const size_t turns = panels * of_tokens.count;
+    for (size_t panel = 0; panel < panels; ++panel) {
+      const size_t c = panel * kPanel, columns = std::min(kPanel, b.width - c);
+      const auto rows_of = [&](size_t i) HWY_ATTR {
         const size_t r0 = of_words.begin(i);
-        tile(of_words.begin(i + 1) - r0,
-             {.a = dz + r0 * b.padded,
+        return d_table.slice_rows(r0, of_words.begin(i + 1) - r0).slice_cols(c, columns);
+      };
+      for (size_t i = 0; i < of_words.count; ++i) {
+        const Matrix<float> out = rows_of(i);
+        tile(out.rows(),
+             {.a = b.logits_of(block) + of_words.begin(i) * b.padded,
               .a_stride = b.padded,
               .b = b.x_packed + c * b.tokens,
               .k_count = b.tokens,
-              .out = gradient.d_table.row(v0 + r0) + c,
-              .out_stride = gradient.d_table.stride(),
-              .accumulate = true},
+              .out = out.data(),
+              .out_stride = out.stride(),
+              .accumulate = true,
+              .next = i + 1 < of_words.count ? Lines::of_panel(rows_of(i + 1), 0, 1) : Lines{}},
              columns);
       }
-      copy_panel(head.table.slice_rows(v0, words).slice_cols(c, columns), packed);
+      copy_panel(table.slice_cols(c, columns), packed);
       for (size_t i = 0; i < of_tokens.count; ++i) {
-        const size_t t0 = of_tokens.begin(i);
-        tile_transposed(of_tokens.begin(i + 1) - t0, {.a = dz + t0,
-                                                      .a_stride = b.padded,
-                                                      .b = packed,
-                                                      .k_count = words,
-                                                      .out = dx.row(t0) + c,
-                                                      .out_stride = width,
-                                                      .accumulate = block > first});
+        const size_t t0 = of_tokens.begin(i), turn = panel * of_tokens.count + i;
+        tile_transposed(
+            of_tokens.begin(i + 1) - t0,
+            {.a = pieces + i * words * kPieceStride,
+             .a_stride = kPieceStride,
+             .b = packed,
+             .k_count = words,
+             .out = dx.row(t0) + c,
+             .out_stride = width,
+             .accumulate = block > b.part_begin(part),
+             .next = turn % 2 == 0 ? Lines::of_run(b.logits_of(block + 1), table_next.rows() * b.padded,
+                                                   turn / 2, (turns + 1) / 2)
+                                   : Lines::of_run(table_next.data(), table_next.rows() * table_next.stride(),
+                                                   turn / 2, (turns + 1) / 2)});
       }
     }
   }
@@ -219,7 +275,7 @@ HWY_AFTER_NAMESPACE();
 namespace bertie::kernels {
 
 HWY_EXPORT(pack_tokens);
-HWY_EXPORT(logits_of_block);
+HWY_EXPORT(logits_of_part);
 HWY_EXPORT(finish_sums);
 HWY_EXPORT(gradients_of_part);
 
@@ -245,8 +301,10 @@ size_t lay_out(size_t rows, size_t words, size_t width, int threads, float* memo
   b.max = take(b.word_blocks * b.padded);
   b.sum = take(b.word_blocks * b.padded);
   b.at_target = take(b.padded);
+  b.largest = take(b.padded);
+  b.log_sum = reinterpret_cast<double*>(take(2 * b.padded));
   b.dx_parts = take(b.parts * b.tokens * b.width_padded());
-  b.table_packed = take(size_t(threads) * kWordBlock * kPanel);
+  b.scratch = take(size_t(threads) * b.scratch_floats());
   return used;
 }
 
@@ -272,13 +330,19 @@ LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::
     const auto pack = HWY_DYNAMIC_DISPATCH(pack_tokens);
     team.parallel_for(panels_for(b.tokens),
                       [&](size_t panel) { pack(x.slice_rows(t0, b.tokens), b, panel); });
-    const auto logits = HWY_DYNAMIC_DISPATCH(logits_of_block);
-    team.parallel_for(b.word_blocks, [&](size_t block) { logits(head, b, block); });
-    sum += HWY_DYNAMIC_DISPATCH(finish_sums)(b);
+    const auto logits = HWY_DYNAMIC_DISPATCH(logits_of_part);
+    team.parallel_for(b.parts, [&](size_t part) { logits(head, b, part); });
+    const auto finish = HWY_DYNAMIC_DISPATCH(finish_sums);
+    team.parallel_for(panels_for(b.tokens), [&](size_t panel) { finish(b, panel); });
+    for (size_t t = 0; t < b.tokens; ++t)
+      if (b.targets[t] >= 0)
+        sum += {.loss = b.log_sum[t] + (double(b.largest[t]) - double(b.at_target[t])),
+                .count = 1,
+                .right = b.at_target[t] >= b.largest[t] && !std::isnan(b.log_sum[t])};
     if (!gradient) continue;
     const auto back = HWY_DYNAMIC_DISPATCH(gradients_of_part);
     team.parallel_for(b.parts, [&](size_t part, size_t worker) {
-      back(head, b, part, *gradient, b.table_packed + worker * kWordBlock * kPanel);
+      back(head, b, part, *gradient, b.scratch + worker * b.scratch_floats());
     });
     team.parallel_for(panels_for(b.tokens), [&](size_t panel) {
       for (size_t t = panel * kPanel; t < std::min(b.tokens, (panel + 1) * kPanel); ++t) {

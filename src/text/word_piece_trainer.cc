@@ -77,31 +77,38 @@ class Trainer {
     return entry->second;
   }
 
+  // Of equally frequent ones the lower code point.
+  static std::vector<std::pair<uint32_t, uint64_t>> most_frequent_first(
+      const std::map<uint32_t, uint64_t>& counts) {
+    std::vector<std::pair<uint32_t, uint64_t>> sorted(counts.begin(), counts.end());
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    return sorted;
+  }
+
   void choose_alphabet(const WordCounts& words) {
     std::map<uint32_t, uint64_t> counts;  // by code point
     words.for_each([&](std::string_view word, uint64_t count) {
       for_each_point(word, [&](uint32_t point) { counts[point] += count; });
     });
-    std::vector<std::pair<uint32_t, uint64_t>> kept(counts.begin(), counts.end());
-    if (kept.size() > options_.alphabet_limit) {
-      std::stable_sort(kept.begin(), kept.end(),
-                       [](const auto& a, const auto& b) { return a.second > b.second; });
-      kept.resize(options_.alphabet_limit);
-      std::sort(kept.begin(), kept.end());
-    }
+    auto kept = most_frequent_first(counts);
+    kept.resize(std::min(kept.size(), options_.alphabet_limit));
+    std::sort(kept.begin(), kept.end());
     for (const auto& [point, count] : kept) first_[point] = id_of(encoded(point));
   }
 
   // Words as ids of characters. A character outside the alphabet is left out.
   void spell(const WordCounts& words) {
-    std::map<uint32_t, uint32_t> later;  // ids with "##", of the characters that are so used
+    std::map<uint32_t, uint64_t> uses;  // of a character after a word's first, in different words
     words.for_each([&](std::string_view word, uint64_t) {
       bool is_first = true;
       for_each_point(word, [&](uint32_t point) {
-        if (!std::exchange(is_first, false) && first_.contains(point)) later[point] = 0;
+        if (!std::exchange(is_first, false) && first_.contains(point)) ++uses[point];
       });
     });
-    for (auto& [point, id] : later) id = id_of(std::string(kPrefix) + encoded(point));
+    std::unordered_map<uint32_t, uint32_t> later;  // ids with "##"
+    for (const auto& [point, count] : most_frequent_first(uses))
+      later[point] = id_of(std::string(kPrefix) + encoded(point));
     words.for_each([&](std::string_view word, uint64_t count) {
       const auto begin = uint32_t(symbols_.size());
       bool is_first = true;

@@ -4,9 +4,10 @@
 //
 // From the characters on, the two neighbours that stand together most often, over all words, become one
 // piece, until there are enough pieces or no two stand together often enough. Of two equally frequent ones
-// that with the smaller ids comes first. Hugging Face numbers the characters that carry "##" in the order of
-// a hash table which changes from run to run, so its ties do too; here they are numbered by their code
-// points, and the result is always the same.
+// that with the smaller ids comes first. Hugging Face numbers the characters that carry "##" as it meets them
+// on its way through a hash table of words, which is in another order in each run, so its ties are broken
+// differently each time. Here those that more words have come first, as they most likely do there, and the
+// result is always the same.
 #include <cstdint>
 #include <string>
 #include <vector>

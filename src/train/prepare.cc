@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <optional>
-#include <set>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -98,25 +95,37 @@ void write_file(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-// Whether a name is a shard's, or (with `temporary`) what a killed run left of one.
-bool is_shard_name(const std::string& name, bool temporary) {
+// The files that make a tokenizer, under the names by which Tokenizer::load finds them; and those beside
+// them.
+constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json", "vocab.txt",    "vocab.json",
+                                                "merges.txt",     "spiece.model", "sentencepiece.bpe.model"};
+constexpr std::string_view kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                                 "added_tokens.json"};
+
+bool is_shard_name(std::string_view name) {
   for (const std::string_view part : {"train-", "held-out-"}) {
-    if (!name.starts_with(part)) continue;
-    const size_t dot = name.find(".tokens", part.size());
-    if (dot == name.npos || dot == part.size() ||
-        !std::all_of(name.begin() + ptrdiff_t(part.size()), name.begin() + ptrdiff_t(dot),
-                     [](char c) { return c >= '0' && c <= '9'; }))
-      continue;
-    const std::string_view rest = std::string_view(name).substr(dot + 7);
-    if (temporary ? rest.size() == 7 && rest[0] == '.' : rest.empty()) return true;
+    if (!name.starts_with(part) || !name.ends_with(".tokens")) continue;
+    const std::string_view number = name.substr(part.size(), name.size() - part.size() - 7);
+    return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
   }
   return false;
 }
 
-void remove_shards(const fs::path& folder, bool temporary) {
+// What a killed run left of a file: its name, a point and six letters (io/atomic_file.h).
+bool is_left_over(std::string_view name) {
+  if (name.size() < 8 || name[name.size() - 7] != '.') return false;
+  const std::string_view whole = name.substr(0, name.size() - 7);
+  return is_shard_name(whole) || whole == kManifest ||
+         std::find(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), whole) !=
+             std::end(kTokenizerFiles) ||
+         std::find(std::begin(kBesideTokenizer), std::end(kBesideTokenizer), whole) !=
+             std::end(kBesideTokenizer);
+}
+
+void remove_files(const fs::path& folder, bool (*which)(std::string_view name)) {
   std::vector<fs::path> gone;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (is_shard_name(entry.path().filename().string(), temporary)) gone.push_back(entry.path());
+    if (which(entry.path().filename().string())) gone.push_back(entry.path());
   for (const fs::path& path : gone) fs::remove(path);
 }
 
@@ -209,19 +218,18 @@ nlohmann::ordered_json settings_json(const PrepareOptions& options, const Corpus
           {"shard_bytes", options.shard_bytes}};
 }
 
-// The files that make a tokenizer, with names under which Tokenizer::load finds them.
+// So that Tokenizer::load(out) gives the tokenizer of the shards.
 void copy_tokenizer(const PrepareOptions& options) {
   std::error_code error;
   const fs::path given = options.tokenizer;
   const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
-  const std::set<std::string> known = {"tokenizer.json", "vocab.txt",    "vocab.json",
-                                       "merges.txt",     "spiece.model", "sentencepiece.bpe.model"};
   const auto copy = [&](const fs::path& from, const std::string& name) {
     if (!fs::exists(from, error) || fs::equivalent(from, options.out / name, error)) return;
     write_file(options.out / name, io::MappedFile(from).text());
   };
   std::string name = file.filename().string();
-  if (!known.contains(name)) name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
+  if (std::find(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), name) == std::end(kTokenizerFiles))
+    name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
   copy(file, name);
   if (options.cased) {
     write_file(options.out / "tokenizer_config.json",
@@ -230,8 +238,8 @@ void copy_tokenizer(const PrepareOptions& options) {
   }
   if (name == "vocab.json") copy(file.parent_path() / "merges.txt", "merges.txt");
   if (name == "merges.txt") copy(file.parent_path() / "vocab.json", "vocab.json");
-  for (const char* beside : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
-    copy(file.parent_path() / beside, beside);
+  for (const std::string_view beside : kBesideTokenizer)
+    copy(file.parent_path() / beside, std::string(beside));
 }
 
 }  // namespace
@@ -247,7 +255,7 @@ Prepared prepare(const PrepareOptions& options) {
   if (error) throw Error(fmt::format("cannot make the folder {}: {}", options.out.string(), error.message()));
   const nlohmann::ordered_json settings = settings_json(options, corpus, fingerprint);
   const fs::path manifest = options.out / kManifest;
-  if (options.force) remove_shards(options.out, false);
+  if (options.force) remove_files(options.out, is_shard_name);
   if (fs::exists(manifest, error) && !options.force) {
     const nlohmann::json there = io::parse_json(io::MappedFile(manifest).text(), manifest.string());
     if (!there.contains("settings") || nlohmann::json(settings) != there["settings"])
@@ -258,7 +266,7 @@ Prepared prepare(const PrepareOptions& options) {
     throw Error(fmt::format("{} has shards, but no {}", options.out.string(), kManifest),
                 "--force makes them anew; or give another folder with --out");
   }
-  remove_shards(options.out, true);
+  remove_files(options.out, is_left_over);
   const auto write_manifest = [&](const nlohmann::ordered_json& json) {
     write_file(manifest, json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   };

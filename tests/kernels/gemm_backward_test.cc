@@ -106,10 +106,10 @@ void expect_weight_gradient(Case& c, Team& team) {
   }
 }
 
-const Shape kShapes[] = {{0, 33, 5},    {1, 1, 1},     {3, 32, 32},    {2, 31, 33},
-                         {14, 64, 15},  {15, 33, 29},  {29, 70, 65},   {40, 7, 100},
-                         {255, 40, 20}, {256, 33, 33}, {257, 65, 14},  {530, 10, 40},
-                         {7, 1030, 9},  {9, 20, 700},  {20, 40, 1290}, {70, 100, 130}};
+const Shape kShapes[] = {{0, 33, 5},     {1, 1, 1},     {3, 32, 32},    {2, 31, 33},   {14, 64, 15},
+                         {15, 33, 29},   {29, 70, 65},  {40, 7, 100},   {255, 40, 20}, {256, 33, 33},
+                         {257, 65, 14},  {530, 10, 40}, {1030, 40, 33}, {7, 1030, 9},  {9, 20, 700},
+                         {20, 40, 1290}, {70, 100, 130}};
 
 TEST(LinearBackward, GivesTheInputsGradientAtEveryShape) {
   Team team(2);
@@ -137,8 +137,9 @@ TEST(LinearBackward, WithoutABiasAddsToNone) {
   Case c({20, 40, 10});
   Gradient with({20, 40, 10}), without({20, 40, 10});
   without.linear.bias = nullptr;
-  linear_backward_weights(c.xs(), c.dys(), with.linear, nullptr, team);
-  linear_backward_weights(c.xs(), c.dys(), without.linear, nullptr, team);
+  std::vector<float> workspace(linear_backward_weights_workspace(with.linear, 20));
+  linear_backward_weights(c.xs(), c.dys(), with.linear, workspace.data(), team);
+  linear_backward_weights(c.xs(), c.dys(), without.linear, workspace.data(), team);
   EXPECT_TRUE(test::same_bits(with.packed.span(), without.packed.span()));
 }
 

@@ -54,6 +54,7 @@ TEST(AdamWGolden, AHundredStepsHaveTheLossesOfTransformers) {
         make_learner(Config::load(model), {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = 2});
     learner->load(model);
     TrainOptions options;
+    options.rate = settings.at(0);
     options.beta1 = settings.at(1), options.beta2 = settings.at(2), options.eps = settings.at(3);
     options.decay = settings.at(4), options.clip = settings.at(5), options.outlier = 0;
     Optimiser optimiser(*learner, options);

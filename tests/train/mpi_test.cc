@@ -6,46 +6,29 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/program.h"
 #include "train/collective.h"
+#include "train/mpirun.h"
 
 namespace bertie {
 namespace {
 
-using test::Result, test::run_shell;
+using test::kBuild, test::mpirun, test::Result, test::run_shell;
 
-const std::string kBuild = BERTIE_BINARY_DIR;
-
-bool can_run() {
-  return run_shell("command -v mpirun").code == 0 && test::fs::exists(kBuild + "/bertie_mpi.so");
-}
-
-#define BERTIE_NEEDS_MPI() \
-  if (!can_run()) GTEST_SKIP() << "mpirun or " << kBuild << "/bertie_mpi.so is not here"
-
-Result mpirun(int ranks, const std::string& program, const std::string& what) {
-  // Leaks are Open MPI's own.
-  return run_shell(fmt::format(
-      "ASAN_OPTIONS=detect_leaks=0 timeout -k 1 50 mpirun --allow-run-as-root --oversubscribe -np {} "
-      "'{}' {}",
-      ranks, program, what));
-}
-
-Result mpirun(int ranks, const std::string& what) { return mpirun(ranks, kBuild + "/mpi_ranks", what); }
+Result rank_test(int ranks, const std::string& what) { return mpirun(ranks, kBuild + "/mpi_ranks", what); }
 
 class Ranks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Of, Ranks, testing::Values(2, 3, 4));
 
 TEST_P(Ranks, AddPartsUpInTheirOrderToTheBit) {
   BERTIE_NEEDS_MPI();
-  const Result result = mpirun(GetParam(), "sums");
+  const Result result = rank_test(GetParam(), "sums");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, fmt::format("{} ranks: all well\n", GetParam()));
 }
 
 TEST_P(Ranks, AgreeOnSmallThings) {
   BERTIE_NEEDS_MPI();
-  const Result result = mpirun(GetParam(), "small");
+  const Result result = rank_test(GetParam(), "small");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, fmt::format("{} ranks: all well\n", GetParam()));
 }
@@ -54,7 +37,7 @@ TEST_P(Ranks, AgreeOnSmallThings) {
 TEST(RanksOverMpi, ThatDieStopTheOthersAndOneOfThemSaysWhatToDo) {
   BERTIE_NEEDS_MPI();
   for (const char* how : {"dies_while_others_wait", "dies_while_others_compute"}) {
-    const Result result = mpirun(3, how);
+    const Result result = rank_test(3, how);
     EXPECT_NE(result.code, 0);
     EXPECT_NE(result.code, 124) << "the others went on waiting";
     EXPECT_NE(result.err.find("rank 1 (process "), std::string::npos) << result.err;
@@ -66,7 +49,7 @@ TEST(RanksOverMpi, ThatDieStopTheOthersAndOneOfThemSaysWhatToDo) {
 
 TEST(RanksOverMpi, ThatMeetAnErrorTellItAndStopTheOthers) {
   BERTIE_NEEDS_MPI();
-  const Result result = mpirun(3, "throws");
+  const Result result = rank_test(3, "throws");
   EXPECT_EQ(result.code, 3) << result.err;
   EXPECT_NE(result.err.find("the disk of rank 1 is full"), std::string::npos) << result.err;
   EXPECT_EQ(result.err.find("nobody stopped"), std::string::npos) << result.err;
@@ -74,11 +57,11 @@ TEST(RanksOverMpi, ThatMeetAnErrorTellItAndStopTheOthers) {
 
 TEST(RanksOverMpi, CanBeAbortedByOne) {
   BERTIE_NEEDS_MPI();
-  EXPECT_EQ(mpirun(3, "aborts").code, 7);
+  EXPECT_EQ(rank_test(3, "aborts").code, 7);
 }
 
 TEST(RanksOverMpi, WithoutTheModuleAreRefused) {
-  if (!can_run()) GTEST_SKIP() << "mpirun is not here";
+  BERTIE_NEEDS_MPI();
   const test::TemporaryFolder folder;
   test::fs::copy_file(kBuild + "/mpi_ranks", folder / "mpi_ranks");
   const Result result = mpirun(2, folder / "mpi_ranks", "sums");

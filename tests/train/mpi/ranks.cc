@@ -117,7 +117,7 @@ void small(Collective& ranks) {
 }
 
 [[noreturn]] void wait_for_the_end() {
-  std::this_thread::sleep_for(std::chrono::seconds(60));
+  std::this_thread::sleep_for(std::chrono::seconds(120));
   throw Error("nobody stopped this rank");
 }
 

@@ -1,0 +1,117 @@
+// Documents out of files: plain, packed, folders, JSON lines; and what is wrong with them.
+#include "train/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include "io/expect_error.h"
+#include "io/packed.h"
+#include "io/temp_folder.h"
+
+namespace bertie {
+namespace {
+
+using test::expect_error;
+using test::TempFolder;
+using Documents = std::vector<std::string>;
+
+Documents read(const CorpusOptions& options) {
+  Corpus corpus(options);
+  Documents all;
+  for (std::string document; corpus.next(document);) all.push_back(document);
+  EXPECT_TRUE(corpus.total() == 0 || corpus.done() == corpus.total());
+  return all;
+}
+Documents read_text(const TempFolder& folder, std::string_view text) {
+  return read({.inputs = {folder.write("text", text).string()}});
+}
+
+TEST(Corpus, AnEmptyLineEndsADocumentAndSoDoesTheFile) {
+  const TempFolder folder;
+  const Documents two = {"One.\nTwo.", "Three."};
+  EXPECT_EQ(read_text(folder, "One.\nTwo.\n\nThree.\n"), two);
+  EXPECT_EQ(read_text(folder, "\n\n  One.  \nTwo.\n \t \n\n\nThree."), two);
+  EXPECT_EQ(read_text(folder, "One.\r\nTwo.\r\n\r\nThree.\r\n"), two);
+  EXPECT_EQ(read_text(folder, "\xEF\xBB\xBFOne.\nTwo.\n\nThree.\n"), two);
+  EXPECT_EQ(read_text(folder, ""), Documents{});
+  EXPECT_EQ(read_text(folder, "\n \n\n"), Documents{});
+  const std::string a = folder.write("a", "One.").string(), b = folder.write("b", "Two.").string();
+  EXPECT_EQ(read({.inputs = {b, a}}), (Documents{"Two.", "One."}));
+}
+
+TEST(Corpus, FoldersAreReadInTheOrderOfTheirNamesAndFilesMayBePacked) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder.path() / "b" / "deep");
+  folder.write("c.txt.gz", test::gzip("c"));
+  folder.write("a.txt.xz", test::xz("a"));
+  folder.write("b/2.txt", "b2");
+  folder.write("b/deep/1.zst", test::zstd("b1"));
+  folder.write("b/.hidden", "no");
+  EXPECT_EQ(read({.inputs = {folder.path().string()}}), (Documents{"a", "b2", "b1", "c"}));
+}
+
+TEST(Corpus, JsonLinesHaveADocumentEach) {
+  const TempFolder folder;
+  const std::string file = folder
+                               .write("lines",
+                                      "{\"id\": 1, \"meta\": {\"text\": \"no\", \"more\": [1, {\"text\": "
+                                      "null}]}, \"text\": \"One.\\n\\n Two. \"}\n"
+                                      "\n{\"text\": \"\"}\n{\"text\": \"Three \\u00e9\", \"id\": null}")
+                               .string();
+  EXPECT_EQ(read({.inputs = {file}, .field = "text"}), (Documents{"One.\nTwo.", "Three é"}));
+}
+
+TEST(Corpus, JsonThatIsNotRightIsNamedByItsLine) {
+  const TempFolder folder;
+  const auto expect = [&](std::string_view line, const std::string& part) {
+    const std::string file =
+        folder.write("bad.jsonl", "{\"text\": \"fine\"}\n" + std::string(line) + "\n").string();
+    expect_error("bad.jsonl: line 2", [&] { read({.inputs = {file}, .field = "text"}); });
+    expect_error(part, [&] { read({.inputs = {file}, .field = "text"}); });
+  };
+  expect("{\"text\": 5}", "is not a string");
+  expect("{\"text\": [\"a\"]}", "is not a string");
+  expect("{\"text\": {\"a\": \"b\"}}", "is not a string");
+  expect("{\"other\": \"a\"}", "no key \"text\"");
+  expect("[\"text\"]", "not a JSON object");
+  expect("\"text\"", "not a JSON object");
+  expect("7", "not a JSON object");
+  expect("{\"text\": \"a", "line 2");
+  expect("plain text", "line 2");
+}
+
+TEST(Corpus, LongDocumentsAndLongLinesGoOnAsOthersAndNothingIsLost) {
+  const TempFolder folder;
+  const auto words_of = [](const Documents& documents) {
+    std::string all;
+    for (const std::string& d : documents) {
+      EXPECT_LE(d.size(), 2 * kMaxDocument + 2);
+      all += d + " ";
+    }
+    std::replace(all.begin(), all.end(), '\n', ' ');
+    return all;
+  };
+  std::string line;
+  for (int i = 0; line.size() < 3 * kMaxDocument; ++i) line += "word" + std::to_string(i) + " ";
+  EXPECT_TRUE(words_of(read_text(folder, line)) == line);
+  EXPECT_GE(read_text(folder, line).size(), 2u);
+  const std::string json = "{\"t\": \"" + line + "\"}";
+  const std::string file = folder.write("json", json).string();
+  EXPECT_TRUE(words_of(read({.inputs = {file}, .field = "t"})) == line);
+  std::string lines = line;
+  for (size_t i = 40; i < lines.size(); i += 40)
+    i = std::min(lines.find(' ', i), lines.size() - 1), lines[i] = '\n';
+  EXPECT_TRUE(words_of(read_text(folder, lines)) == line);
+  const std::string solid(2 * kMaxDocument + 7, 'x');  // not even a space
+  std::string together;
+  for (const std::string& d : read_text(folder, solid)) together += d;
+  EXPECT_TRUE(together == solid || together.size() == solid.size() + 1);
+}
+
+TEST(Corpus, WhatIsNotThereIsAnError) {
+  const TempFolder folder;
+  expect_error("no such file", [&] { read({.inputs = {(folder.path() / "none").string()}}); });
+  expect_error("has no files", [&] { read({.inputs = {folder.path().string()}}); });
+}
+
+}  // namespace
+}  // namespace bertie
