@@ -39,6 +39,9 @@ struct BERTIE_API Config {
   Problem problem = Problem::kUnset;
   std::string architecture = {};                  // architectures[0]; empty where the file does not say
   double dropout = 0.1, attention_dropout = 0.1;  // for training
+  // For training; below 0: as dropout. ALBERT and DistilBERT have their own for classifiers, GPT-2 for
+  // embeddings.
+  double classifier_dropout = -1, embedding_dropout = -1;
 
   static Config base() { return {}; }
   static Config large() { return {.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 4096}; }

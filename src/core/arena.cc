@@ -47,7 +47,8 @@ void Arena::reset(size_t bytes) {
 std::byte* Arena::take_bytes(size_t bytes) {
   std::byte* p = block_.data() + used_;
   used_ += round_up(bytes, kAlignment);
-  assert(used_ <= block_.size());
+  // Our own mistake, and never to be let through: what comes after would be somebody else's memory.
+  if (used_ > block_.size()) throw Error("a workspace was planned too small: this is a mistake in bertie");
   return p;
 }
 

@@ -32,7 +32,9 @@ LossSum cross_entropy_row(std::span<float> z, int32_t target, float scale, bool 
     scale_row(z.data(), z.size(), float(double(scale) / sum));
     z[size_t(target)] -= scale;
   }
-  return {.loss = std::log(sum) + (double(max) - double(at_target)), .count = 1, .right = at_target >= max};
+  return {.loss = std::log(sum) + (double(max) - double(at_target)),
+          .count = 1,
+          .right = at_target >= max && !std::isnan(sum)};
 }
 
 }  // namespace bertie::kernels::HWY_NAMESPACE

@@ -17,7 +17,7 @@ namespace bertie::kernels {
 struct LossSum {
   double loss = 0;
   size_t count = 0;  // rows that had a target
-  size_t right = 0;  // of them those whose largest logit is the target's
+  size_t right = 0;  // of them those whose target has the largest logit, be it with others; not with NaN
 
   LossSum& operator+=(const LossSum& other) {
     loss += other.loss, count += other.count, right += other.right;

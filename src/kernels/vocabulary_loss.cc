@@ -338,7 +338,7 @@ LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::
       if (b.targets[t] >= 0)
         sum += {.loss = b.log_sum[t] + (double(b.largest[t]) - double(b.at_target[t])),
                 .count = 1,
-                .right = b.at_target[t] >= b.largest[t]};
+                .right = b.at_target[t] >= b.largest[t] && !std::isnan(b.log_sum[t])};
     if (!gradient) continue;
     const auto back = HWY_DYNAMIC_DISPATCH(gradients_of_part);
     team.parallel_for(b.parts, [&](size_t part, size_t worker) {

@@ -131,6 +131,14 @@ Config Config::load(const std::filesystem::path& path) {
     c.architecture = list->front().get<std::string>();
   c.dropout = io::get_number(root, f.keys.dropout, name, c.dropout);
   c.attention_dropout = io::get_number(root, f.keys.attention_dropout, name, c.attention_dropout);
+  const auto own = [&](std::string_view key, double& rate) {
+    const auto found = key.empty() ? root.end() : root.find(key);
+    if (found == root.end()) return;
+    rate = found->is_null() ? -1 : io::get_number(root, key, name, rate);
+    if (!found->is_null()) check_dropout(name, rate);
+  };
+  own(f.keys.classifier_dropout, c.classifier_dropout);
+  own(f.keys.embedding_dropout, c.embedding_dropout);
   c.check(name);
   return c;
 }
@@ -148,6 +156,8 @@ std::string Config::to_json() const {
   if (!f.embeddings.type.empty()) set("type_vocab_size", types);
   set(f.keys.eps, layer_norm_eps), set(f.keys.activation, activation);
   set(f.keys.dropout, dropout), set(f.keys.attention_dropout, attention_dropout);
+  if (classifier_dropout >= 0) set(f.keys.classifier_dropout, classifier_dropout);
+  if (embedding_dropout >= 0) set(f.keys.embedding_dropout, embedding_dropout);
   if (!f.embeddings.projection.empty())
     set("embedding_size", embedding_size()), set("num_hidden_groups", groups),
         set("inner_group_num", inner_layers);
@@ -218,7 +228,9 @@ void Config::check(const std::string& name) const {
     throw Error(fmt::format("{}: pad_token_id {} leaves no positions of {}", name, pad_id, positions));
   if (!(layer_norm_eps > 0 && layer_norm_eps < 1))
     throw Error(fmt::format("{}: {} is {}; it must be between 0 and 1", name, f.keys.eps, layer_norm_eps));
-  for (double p : {dropout, attention_dropout}) check_dropout(name, p);
+  for (double p :
+       {dropout, attention_dropout, std::max(classifier_dropout, 0.0), std::max(embedding_dropout, 0.0)})
+    check_dropout(name, p);
   if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
 }

@@ -33,8 +33,8 @@ class EncoderLearner final : public Learner {
       w->heads = heads;
       w->has_pooler = std::any_of(heads.begin(), heads.end(), [&](Head h) { return uses_pooled(*w, h); });
       w->declare();
-      w->memory = allocate(w->tensors, true);
     }
+    w_.memory = allocate(w_.tensors, true), g_.memory = allocate_gradients(g_.tensors);
     const auto floats = [](const Weights& w) {
       return std::span(w.memory.as<float>(), w.memory.size() / sizeof(float));
     };
@@ -62,6 +62,16 @@ class EncoderLearner final : public Learner {
     Lesson dry = lesson;
     dry.dropout_seed.reset();
     pass(dry, sums, nullptr, {});
+  }
+
+  void reserve(size_t sequences, size_t length, size_t targets) override {
+    const size_t tokens = sequences * length;
+    positions_.reserve(tokens), types_.reserve(tokens), row_numbers_.reserve(tokens);
+    std::vector<int32_t> offsets(sequences + 1);
+    for (size_t s = 0; s <= sequences; ++s) offsets[s] = int32_t(s * length);
+    const PassShape shape = shape_of({.batch = {.ids = {}, .offsets = offsets}, .goals = {}});
+    take_memory(shape, true);
+    head_pass(shape, &g_, {}).reserve(std::max(targets, sequences), tokens);
   }
 
   void save(const std::filesystem::path& directory, Precision precision) const override {
@@ -93,6 +103,7 @@ class EncoderLearner final : public Learner {
 
   void pass(const Lesson& lesson, std::span<LossSum> sums, const Weights* gradient, const Ready& ready);
   PassShape shape_of(const Lesson& lesson);
+  HeadPass head_pass(const PassShape& shape, const Weights* gradient, std::optional<uint64_t> dropout_seed);
   void take_memory(const PassShape& shape, bool backward);
   void embeddings_forward(const Lesson& lesson, const PassShape& shape);
   void embeddings_backward(const Lesson& lesson, const PassShape& shape);
@@ -102,7 +113,8 @@ class EncoderLearner final : public Learner {
     return lesson.dropout_seed ? masks_for(shape, *lesson.dropout_seed, layer) : LayerMasks{};
   }
   kernels::RowDropout embedding_mask(const Lesson& lesson, const PassShape& shape) const {
-    return lesson.dropout_seed ? mask_for(shape, float(w_.config.dropout), *lesson.dropout_seed, 0)
+    const double own = w_.config.embedding_dropout, rate = own >= 0 ? own : w_.config.dropout;
+    return lesson.dropout_seed ? mask_for(shape, float(rate), *lesson.dropout_seed, 0)
                                : kernels::RowDropout{};
   }
 
@@ -142,12 +154,12 @@ PassShape EncoderLearner::shape_of(const Lesson& lesson) {
           .feed_forward_rate = w_.family->drops_feed_forward ? rate : 0};
 }
 
-// Everything in one piece: what each layer keeps (all of it, or when it is computed again only what goes into
-// the next), states, gradients, scratch.
+// Everything in one piece: what each layer keeps (all of it; when it is computed again only what goes into
+// the next; without a way back nothing), states, gradients, scratch.
 void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
   const Config& c = w_.config;
   const size_t t = shape.tokens(), depth = c.depth(), wide = std::max(3 * c.hidden, c.intermediate);
-  const bool keep = backward && !options_.recompute;
+  const bool keep = backward && !options_.recompute, again = backward && options_.recompute;
   const auto bytes = [&](size_t width) { return Arena::bytes_for<float>(t * width); };
   const size_t attention = attention_workspace(shape, team_.threads(), backward);
   size_t products = kernels::layer_norm_backward_workspace(t, c.embedding_size());
@@ -156,7 +168,7 @@ void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
     products = std::max({products, kernels::linear_backward_input_workspace(w_.projection),
                          kernels::linear_backward_weights_workspace(w_.projection, t)});
   const size_t of_a_layer = bytes(c.hidden) + bytes(1) + (norm_first() ? bytes(c.hidden) : 0);
-  arena_.reset((Checked(keep ? depth : 1) * kept_bytes(shape) + Checked(keep ? 0 : depth) * of_a_layer +
+  arena_.reset((Checked(keep ? depth : 1) * kept_bytes(shape) + Checked(again ? depth : 0) * of_a_layer +
                 Checked(7) * bytes(c.hidden) + Checked(2) * bytes(c.embedding_size()) + bytes(1) +
                 bytes(wide) + Arena::bytes_for<std::byte>(attention) +
                 Arena::bytes_for<float>(backward ? products : 0))
@@ -167,9 +179,9 @@ void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
       kept_[l] = {take_attention(arena_, shape), take_feed_forward(arena_, shape), {}};
     } else {
       kept_[l] = kept_[0];
-      kept_[l].feed_forward.norm = take_normalised(arena_, t, c.hidden);
+      if (again) kept_[l].feed_forward.norm = take_normalised(arena_, t, c.hidden);
     }
-    if (!keep && norm_first()) kept_[l].sum = arena_.take<float>(t, c.hidden);
+    if (again && norm_first()) kept_[l].sum = arena_.take<float>(t, c.hidden);
   }
   const auto state = [&] { return arena_.take<float>(t, c.hidden); };
   embedded_ = take_normalised(arena_, t, c.embedding_size());
@@ -210,7 +222,8 @@ void EncoderLearner::input_of(size_t layer, const Lesson& lesson, const PassShap
   kernels::normalised_output(kept_[layer - 1].feed_forward.norm.x, w_.layer(layer - 1).output_norm, x, team_);
 }
 
-// From d_, the gradient of what goes into the first layer, to the tables.
+// From d_, the gradient of what goes into the first layer, to the tables. A batch has no padding, so there is
+// no exception for it: a text that has "[PAD]" in it has a token of that name.
 void EncoderLearner::embeddings_backward(const Lesson& lesson, const PassShape& shape) {
   Matrix<float> d = d_;
   if (projected()) {  // narrow_ holds what was projected: input_of(0) has just made it
@@ -240,6 +253,22 @@ void EncoderLearner::embeddings_backward(const Lesson& lesson, const PassShape& 
   kernels::embedding_backward(types_, d, 1, {g_.type, c.types, d.cols()}, team_);
 }
 
+HeadPass EncoderLearner::head_pass(const PassShape& shape, const Weights* gradient,
+                                   std::optional<uint64_t> dropout_seed) {
+  const bool language = w_.has(Head::kMaskedLm) || w_.has(Head::kCausalLm);
+  const auto decoder = [&](const Weights& w) {
+    return language ? table(w, w.config.tied ? w.word : w.language_model.decoder) : Matrix<float>();
+  };
+  return {.w = w_,
+          .gradient = gradient,
+          .decoder = decoder(w_),
+          .decoder_gradient = gradient ? decoder(*gradient) : Matrix<float>(),
+          .shape = shape,
+          .dropout_seed = dropout_seed,
+          .arena = head_arena_,
+          .team = team_};
+}
+
 void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const Weights* gradient,
                           const Ready& ready) {
   const Config& c = w_.config;
@@ -248,18 +277,7 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
   if (sums.size() != lesson.goals.size())
     throw Error(fmt::format("{} sums for {} goals", sums.size(), lesson.goals.size()));
   const PassShape shape = shape_of(lesson);
-  const bool language = w_.has(Head::kMaskedLm) || w_.has(Head::kCausalLm);
-  const auto decoder = [&](const Weights& w) {
-    return language ? table(w, c.tied ? w.word : w.language_model.decoder) : Matrix<float>();
-  };
-  const HeadPass heads{.w = w_,
-                       .gradient = gradient,
-                       .decoder = decoder(w_),
-                       .decoder_gradient = gradient ? decoder(*gradient) : Matrix<float>(),
-                       .shape = shape,
-                       .dropout_seed = lesson.dropout_seed,
-                       .arena = head_arena_,
-                       .team = team_};
+  const HeadPass heads = head_pass(shape, gradient, lesson.dropout_seed);
   for (const Goal& goal : lesson.goals) heads.check(b, goal);
   if (b.ids.empty()) return;
   find_positions(w_, b, nullptr, positions_);
@@ -313,6 +331,11 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
 std::unique_ptr<Learner> make_learner(const Config& config, const std::vector<Head>& heads, uint64_t seed,
                                       const LearnerOptions& options) {
   config.check("config");
+  const Family& family = family_of(config.model_type, "config");
+  for (Head head : heads)
+    if (!has_head(family, head))
+      throw Error(fmt::format("models of type {} have no {} head", config.model_type, name_of(head).name),
+                  head == Head::kNextSentence ? "pre-train with mlm alone" : "");
   return std::make_unique<EncoderLearner>(config, heads, seed, options);
 }
 

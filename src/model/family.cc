@@ -21,6 +21,7 @@ Family roberta(std::string_view model_type, std::string_view class_name) {
                       .decoder = "lm_head.decoder",
                       .activation = "gelu"};
   f.classifier = {.dense = "classifier.dense", .out = "classifier.out_proj", .activation = "tanh"};
+  f.drops_classifier_input = true;
   f.positions_after_pad = true;
   return f;
 }
@@ -42,7 +43,9 @@ std::vector<Family> make_families() {
                      .activation = "activation",
                      .eps = "",
                      .dropout = "dropout",
-                     .attention_dropout = "attention_dropout"};
+                     .attention_dropout = "attention_dropout",
+                     .classifier_dropout = "seq_classif_dropout"};
+  distilbert.standard.classifier_dropout = 0.2;
   distilbert.standard.layers = 6, distilbert.standard.types = 0;
   distilbert.embeddings.type = "";
   distilbert.layer = "transformer.layer.";
@@ -72,7 +75,10 @@ std::vector<Family> make_families() {
                      .bos_id = 2,
                      .eos_id = 3,
                      .dropout = 0,
-                     .attention_dropout = 0};
+                     .attention_dropout = 0,
+                     .classifier_dropout = 0.1};
+  albert.keys.classifier_dropout = "classifier_dropout_prob";
+  albert.drops_next_sentence = true;
   albert.embeddings.projection = "encoder.embedding_hidden_mapping_in";
   albert.layer = "encoder.albert_layer_groups.", albert.layer_of_group = "albert_layers.";
   albert.layers = {.query = "attention.query",
@@ -101,7 +107,8 @@ std::vector<Family> make_families() {
                .activation = "activation_function",
                .eps = "layer_norm_epsilon",
                .dropout = "resid_pdrop",
-               .attention_dropout = "attn_pdrop"};
+               .attention_dropout = "attn_pdrop",
+               .embedding_dropout = "embd_pdrop"};
   gpt2.standard = {.vocabulary = 50257,
                    .positions = 1024,
                    .types = 0,
@@ -109,7 +116,9 @@ std::vector<Family> make_families() {
                    .activation = "gelu_new",
                    .pad_id = -1,
                    .bos_id = 50256,
-                   .eos_id = 50256};
+                   .eos_id = 50256,
+                   .embedding_dropout = 0.1};
+  gpt2.drops_classifier = false;
   gpt2.embeddings = {.word = "wte", .position = "wpe", .type = "", .norm = ""};
   gpt2.layer = "h.";
   gpt2.layers = {.query = "",
@@ -143,6 +152,24 @@ std::vector<Family> make_families() {
 std::span<const Family> families() {
   static const std::vector<Family> all = make_families();
   return all;
+}
+
+bool has_head(const Family& f, Head head) {
+  switch (head) {
+    case Head::kMaskedLm:
+      return !f.causal;
+    case Head::kCausalLm:
+      return f.causal;
+    case Head::kNextSentence:
+      return !f.next_sentence.empty();
+    case Head::kClassify:
+      return !f.classifier.out.empty();
+    case Head::kTag:
+      return !f.tagger.empty();
+    case Head::kAnswer:
+      return !f.answerer.empty();
+  }
+  return false;
 }
 
 const Family& family_of(const std::string& model_type, const std::string& file) {

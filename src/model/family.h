@@ -20,7 +20,8 @@ struct Family {
     std::string_view layers = "num_hidden_layers", hidden = "hidden_size", heads = "num_attention_heads",
                      intermediate = "intermediate_size", positions = "max_position_embeddings",
                      activation = "hidden_act", eps = "layer_norm_eps", dropout = "hidden_dropout_prob",
-                     attention_dropout = "attention_probs_dropout_prob";
+                     attention_dropout = "attention_probs_dropout_prob",
+                     classifier_dropout = "classifier_dropout", embedding_dropout = "";
   } keys = {};
   Config standard = {};  // what transformers takes for a key that is not there
 
@@ -60,6 +61,8 @@ struct Family {
   bool weights_transposed = false;  // in layers, (inputs, outputs): GPT-2
   // In training, whether what a layer's half adds to the sum is dropped out.
   bool drops_attention = true, drops_feed_forward = true;
+  // And what goes into a head: a classifier (RoBERTa's: also before its dense layer), next sentence.
+  bool drops_classifier = true, drops_classifier_input = false, drops_next_sentence = false;
 };
 
 // What each head is called, by Head's numbers: in messages, in the names of transformers' classes, by what it
@@ -80,6 +83,9 @@ inline constexpr HeadName kHeadNames[] = {
 inline constexpr Head kHeads[] = {Head::kMaskedLm, Head::kNextSentence, Head::kClassify,
                                   Head::kTag,      Head::kAnswer,       Head::kCausalLm};
 constexpr const HeadName& name_of(Head head) { return kHeadNames[size_t(head)]; }
+
+// Whether models of a family may have a head.
+bool has_head(const Family& family, Head head);
 
 // Error naming `file` for a type that is not known, with the nearest that is.
 const Family& family_of(const std::string& model_type, const std::string& file);

@@ -38,6 +38,10 @@ void HeadPass::check(const Batch& batch, const Goal& goal) const {
   } else if (for_each_token(goal.head)) {
     wanted = goal.rows.empty() ? batch.ids.size() : goal.rows.size();
   }
+  for (size_t b = 0; b < batch.size() && !for_each_token(goal.head); ++b)
+    if (batch.offsets[b] == batch.offsets[b + 1] &&
+        (!goal.values.empty() || (b < goal.targets.size() && goal.targets[b] >= 0)))
+      throw Error(fmt::format("{}: sequence {} has a target, but no tokens", name, b));
   if (!goal.values.empty()) {
     const size_t numbers = goal.head == Head::kClassify ? batch.size() * classes : 0;
     if (goal.values.size() != numbers)
@@ -63,12 +67,11 @@ size_t workspace_for(const kernels::Linear& layer, size_t rows) {
 }  // namespace
 
 // h → decoder(norm(f(dense(h)))), x being the rows that have targets.
-LossSum HeadPass::language_model(Matrix<const float> x, const Goal& goal, Matrix<float> dx) const {
+LossSum HeadPass::language_model(Matrix<const float> x, const Goal& goal, Matrix<float> dx,
+                                 float* workspace) const {
   const LanguageModelWeights& lm = w.language_model;
   const kernels::VocabularyHead head{decoder, lm.bias};
   const size_t rows = x.rows(), width = decoder.cols();
-  float* const workspace =
-      arena.take<float>(kernels::vocabulary_loss_workspace(rows, decoder.rows(), width, team.threads()));
   const kernels::VocabularyGradient to{dx, decoder_gradient,
                                        gradient ? gradient->language_model.bias : nullptr};
   if (lm.dense.outputs == 0)
@@ -110,8 +113,22 @@ LossSum value_loss(bool regression, std::span<const float> values, float scale, 
 
 }  // namespace
 
-// kNextSentence, kClassify and kTag: x → out(f(dense(x))), or out(x). A classifier's input is dropped out.
-LossSum HeadPass::classify(Matrix<const float> x, const Goal& goal, Matrix<float> dx) const {
+// The mask of a classifier's input: a token's, or a sequence's, which is none of its tokens' (their numbers
+// end below the half).
+kernels::RowDropout HeadPass::mask_of(const Goal& goal, size_t rows, size_t place) const {
+  const double rate = w.config.classifier_dropout >= 0 ? w.config.classifier_dropout : w.config.dropout;
+  if (!dropout_seed || rate == 0) return {};
+  uint64_t* const numbers = arena.take<uint64_t>(rows);
+  for (size_t r = 0; r < rows; ++r)
+    numbers[r] = goal.head == Head::kTag ? shape.rows[goal.rows.empty() ? r : size_t(goal.rows[r])]
+                                         : uint64_t{shape.first_sequence + r} << 32 | 0x80000000u;
+  PassShape own = shape;
+  own.rows = {numbers, rows};
+  return mask_for(own, float(rate), *dropout_seed, 1 + 2 * size_t(goal.head) + place);
+}
+
+// kNextSentence, kClassify and kTag: x → out(f(dense(x))), or out(x), with what goes into them dropped out.
+LossSum HeadPass::classify(Matrix<float> x, const Goal& goal, Matrix<float> dx, float* workspace) const {
   const auto pick = [&](const Weights& of) -> std::pair<const kernels::Linear&, const kernels::Linear&> {
     if (goal.head == Head::kTag) return {of.classifier_dense, of.tagger};
     const kernels::Linear& out = goal.head == Head::kNextSentence ? of.next_sentence : of.classifier;
@@ -119,29 +136,20 @@ LossSum HeadPass::classify(Matrix<const float> x, const Goal& goal, Matrix<float
   };
   const auto [dense, out] = pick(w);
   const bool deep = goal.head != Head::kTag && dense.outputs > 0;
-  const Activation f = uses_pooled(w, goal.head) ? Activation::tanh : w.classifier_activation;
+  const Activation activation = uses_pooled(w, goal.head) ? Activation::tanh : w.classifier_activation;
   const size_t rows = x.rows();
-  float* const workspace =
-      arena.take<float>(std::max(workspace_for(out, rows), deep ? workspace_for(dense, rows) : 0));
   const Matrix<float> before = deep ? arena.take<float>(rows, dense.outputs) : Matrix<float>();
-  const Matrix<float> in = arena.take<float>(rows, out.inputs), logits = arena.take<float>(rows, out.outputs);
-  if (deep)
-    kernels::linear_forward(x, dense, f, in, team, before);
-  else
-    for (size_t r = 0; r < rows; ++r) std::copy_n(x.row(r), x.cols(), in.row(r));
-  // A sequence's mask is none of its tokens': their numbers end below the half.
-  const bool drops = dropout_seed && goal.head != Head::kNextSentence && w.config.dropout > 0;
-  PassShape own = shape;
-  kernels::RowDropout mask;
-  if (drops) {
-    uint64_t* const numbers = arena.take<uint64_t>(rows);
-    for (size_t r = 0; r < rows; ++r)
-      numbers[r] = goal.head == Head::kTag ? shape.rows[goal.rows.empty() ? r : size_t(goal.rows[r])]
-                                           : uint64_t{shape.first_sequence + r} << 32 | 0x80000000u;
-    own.rows = {numbers, rows};
-    mask = mask_for(own, float(w.config.dropout), *dropout_seed, 1 + size_t(goal.head));
-  }
-  if (drops) kernels::dropout_rows(in, mask, in, team);
+  const Matrix<float> in = deep ? arena.take<float>(rows, out.inputs) : x,
+                      logits = arena.take<float>(rows, out.outputs);
+  const Family& f = *w.family;
+  const bool classifier = goal.head == Head::kClassify;
+  const bool drops = classifier ? f.drops_classifier : goal.head == Head::kTag || f.drops_next_sentence;
+  const kernels::RowDropout mask = drops ? mask_of(goal, rows, 0) : kernels::RowDropout{};
+  const kernels::RowDropout input_mask =
+      classifier && f.drops_classifier_input ? mask_of(goal, rows, 1) : kernels::RowDropout{};
+  if (input_mask.dropout.rate > 0) kernels::dropout_rows(x, input_mask, x, team);
+  if (deep) kernels::linear_forward(x, dense, activation, in, team, before);
+  if (mask.dropout.rate > 0) kernels::dropout_rows(in, mask, in, team);
   kernels::linear_forward(in, out, Activation::none, logits, team);
   const LossSum sum =
       goal.values.empty()
@@ -152,17 +160,17 @@ LossSum HeadPass::classify(Matrix<const float> x, const Goal& goal, Matrix<float
   const auto [d_dense, d_out] = pick(*gradient);
   const Matrix<float> d_in = deep ? arena.take<float>(rows, out.inputs) : dx;
   backward(in, logits, out, d_out, d_in, workspace);
-  if (drops) kernels::dropout_rows(d_in, mask, d_in, team);
+  if (mask.dropout.rate > 0) kernels::dropout_rows(d_in, mask, d_in, team);
   if (!deep) return sum;
-  kernels::activation_backward(f, before, d_in, {}, team);
+  kernels::activation_backward(activation, before, d_in, {}, team);
   backward(x, d_in, dense, d_dense, dx, workspace);
+  if (input_mask.dropout.rate > 0) kernels::dropout_rows(dx, input_mask, dx, team);
   return sum;
 }
 
 LossSum HeadPass::answer(const Batch& batch, const Goal& goal, Matrix<const float> hidden,
-                         Matrix<float> d_hidden) const {
+                         Matrix<float> d_hidden, float* workspace) const {
   const size_t tokens = hidden.rows();
-  float* const workspace = arena.take<float>(workspace_for(w.answerer, tokens));
   const Matrix<float> logits = arena.take<float>(tokens, 2);
   kernels::linear_forward(hidden, w.answerer, Activation::none, logits, team);
   float* const column = arena.take<float>(tokens);
@@ -187,41 +195,51 @@ LossSum HeadPass::answer(const Batch& batch, const Goal& goal, Matrix<const floa
   return sum;
 }
 
+HeadPass::Memory HeadPass::memory_for(size_t rows, size_t tokens) const {
+  const size_t wide = std::max(w.config.hidden, w.config.embedding_size());
+  const kernels::Linear* const layers[] = {
+      &w.language_model.dense, &w.pooler, &w.next_sentence, &w.classifier_dense,
+      &w.classifier,           &w.tagger, &w.answerer};
+  size_t floats = kernels::layer_norm_backward_workspace(rows, wide);
+  for (const kernels::Linear* l : layers)
+    if (l->outputs > 0) floats = std::max(floats, workspace_for(*l, l == &w.answerer ? tokens : rows));
+  if (!decoder.empty())
+    floats = std::max(
+        floats, kernels::vocabulary_loss_workspace(rows, decoder.rows(), decoder.cols(), team.threads()));
+  const size_t outputs = std::max<size_t>(2, w.config.labels.size());
+  const Checked bytes = Checked(7) * Arena::bytes_for<float>(rows * wide) + Arena::bytes_for<float>(floats) +
+                        Arena::bytes_for<float>(std::max(rows, tokens) * (outputs + 1)) +
+                        Checked(4) * Arena::bytes_for<uint64_t>(std::max(rows, tokens));
+  return {floats, bytes.value()};
+}
+
+void HeadPass::reserve(size_t rows, size_t tokens) const { arena.reset(memory_for(rows, tokens).bytes); }
+
 LossSum HeadPass::run(const Batch& batch, const Goal& goal, Matrix<const float> hidden,
                       Matrix<float> d_hidden) const {
   const bool per_token = for_each_token(goal.head);
   const size_t rows = !per_token ? batch.size() : goal.rows.empty() ? hidden.rows() : goal.rows.size();
-  const size_t width = hidden.cols(), wide = std::max(width, w.config.embedding_size());
-  const kernels::Linear* const layers[] = {
-      &w.language_model.dense, &w.pooler, &w.next_sentence, &w.classifier_dense,
-      &w.classifier,           &w.tagger, &w.answerer};
-  size_t workspace = kernels::layer_norm_backward_workspace(rows, wide);
-  for (const kernels::Linear* l : layers)
-    if (l->outputs > 0)
-      workspace = std::max(workspace, workspace_for(*l, goal.head == Head::kAnswer ? hidden.rows() : rows));
-  if (!decoder.empty())
-    workspace = std::max(
-        workspace, kernels::vocabulary_loss_workspace(rows, decoder.rows(), decoder.cols(), team.threads()));
-  const size_t outputs = std::max<size_t>(2, w.config.labels.size());
-  arena.reset((Checked(7) * Arena::bytes_for<float>(rows * wide) + Arena::bytes_for<float>(workspace) +
-               Arena::bytes_for<float>(std::max(rows, hidden.rows()) * (outputs + 1)) +
-               Checked(4) * Arena::bytes_for<uint64_t>(rows))
-                  .value());
-  if (goal.head == Head::kAnswer) return answer(batch, goal, hidden, d_hidden);
+  const size_t width = hidden.cols();
+  const Memory memory = memory_for(rows, hidden.rows());
+  arena.reset(memory.bytes);
+  float* const workspace = arena.take<float>(memory.workspace);
+  if (goal.head == Head::kAnswer) return answer(batch, goal, hidden, d_hidden, workspace);
 
-  // The rows that have something to say, one after the other.
+  // The rows that have something to say, one after the other; of an empty sequence (which has no target, see
+  // check) zeros, that teach nobody.
   int32_t* const from = arena.take<int32_t>(rows);
-  for (size_t i = 0; i < rows; ++i)
-    from[i] = !per_token ? int32_t(speaker(w, batch, i)) : goal.rows.empty() ? int32_t(i) : goal.rows[i];
   const Matrix<float> x = arena.take<float>(rows, width);
-  for (size_t i = 0; i < rows; ++i)
-    if (from[i] >= 0)
-      std::copy_n(hidden.row(size_t(from[i])), width, x.row(i));
+  for (size_t i = 0; i < rows; ++i) {
+    const ptrdiff_t row = !per_token ? speaker(w, batch, i) : goal.rows.empty() ? ptrdiff_t(i) : goal.rows[i];
+    from[i] = int32_t(std::max<ptrdiff_t>(row, 0));
+    if (row >= 0)
+      std::copy_n(hidden.row(size_t(row)), width, x.row(i));
     else
-      std::fill_n(x.row(i), width, 0.0f), from[i] = 0;  // of an empty sequence, which has no target
+      std::fill_n(x.row(i), width, 0.0f);
+  }
   const Matrix<float> dx = gradient ? arena.take<float>(rows, width) : Matrix<float>();
   const bool language = goal.head == Head::kMaskedLm || goal.head == Head::kCausalLm;
-  const LossSum sum = language ? language_model(x, goal, dx) : classify(x, goal, dx);
+  const LossSum sum = language ? language_model(x, goal, dx, workspace) : classify(x, goal, dx, workspace);
   if (gradient) kernels::embedding_backward({from, rows}, dx, 1, d_hidden, team);
   return sum;
 }

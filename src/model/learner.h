@@ -27,9 +27,9 @@ using kernels::LossSum;
 struct Goal {
   Head head;                           // an encoder-decoder: kCausalLm, of the targets
   std::span<const int32_t> rows = {};  // kMaskedLm, kCausalLm, kTag: which tokens; empty: all
-  std::span<const int32_t> targets =
-      {};                              // one for each row, or sequence (kNextSentence, kClassify); -1: none.
-                                       // kAnswer: two for each sequence, its first and last token's place
+  // One for each row, or for each sequence (kNextSentence, kClassify); -1: none. kAnswer: two for each
+  // sequence, its first and last token's place.
+  std::span<const int32_t> targets = {};
   std::span<const float> values = {};  // kClassify, regression (B) or several labels (B, labels): instead
   float scale = 1;
 };
@@ -68,6 +68,9 @@ class Learner {
   virtual const std::vector<TensorSpec>& gradient_tensors() const = 0;
   virtual size_t memory() const = 0;  // bytes for activations so far
   virtual Team& team() = 0;           // not while a pass runs
+  // Memory for batches of up to so many sequences of up to so many tokens with so many targets in all, so
+  // that none is taken later.
+  virtual void reserve(size_t sequences, size_t length, size_t targets) = 0;
 
   // Forward and back. sums[i] += the loss of goal i, not scaled. Gradients are added to. `ready`, if there,
   // is told as the pass goes back: from this place of gradients() on to the end, all is final.

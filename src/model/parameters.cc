@@ -8,13 +8,31 @@
 
 namespace bertie {
 
+namespace {
+
+bool is_bias(const TensorSpec& t) { return t.name.ends_with("bias"); }
+
+}  // namespace
+
+Block allocate_gradients(const std::vector<TensorSpec>& tensors) {
+  Block memory = allocate(tensors, true);
+  for (const TensorSpec& t : tensors)
+    if (const auto* rows = std::get_if<TensorSpec::Rows>(&t.to);
+        rows && std::none_of(tensors.begin(), tensors.end(), [&](const TensorSpec& other) {
+          const auto* bias = std::get_if<TensorSpec::Bias>(&other.to);
+          return bias && bias->linear == rows->linear;
+        }))
+      rows->linear->bias = nullptr;
+  return memory;
+}
+
 std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const float* flat) {
   std::vector<Segment> segments;
   const auto add = [&](const std::string& name, const float* at, size_t count, bool decays) {
     segments.push_back({name, size_t(at - flat), count, decays});
   };
   for (const TensorSpec& t : tensors) {
-    const bool matrix = t.shape.size() > 1 && t.shape[0] > 1;
+    const bool matrix = !is_bias(t) && t.shape.size() > 1;
     if (auto* plain = std::get_if<float**>(&t.to))
       add(t.name, **plain, t.elements(), matrix);
     else if (auto* table = std::get_if<io::TensorInfo*>(&t.to))
@@ -33,8 +51,8 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
 void initialise(const std::vector<TensorSpec>& tensors, uint64_t seed,
                 const std::function<float(const TensorSpec&)>& factor) {
   const auto draw = [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    if (t.shape.size() == 1 || t.shape[0] == 1)
-      return std::fill(out.begin(), out.end(), t.name.ends_with(".weight") ? 1.0f : 0.0f);
+    if (is_bias(t)) return std::fill(out.begin(), out.end(), 0.0f);
+    if (t.shape.size() == 1) return std::fill(out.begin(), out.end(), 1.0f);  // a norm's gamma
     const Random random(seed, name_hash(t.name));
     const float deviation = 0.02f * factor(t);
     for (size_t i = 0; i < out.size(); ++i) {

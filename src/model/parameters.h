@@ -9,6 +9,9 @@
 
 namespace bertie {
 
+// allocate(tensors, true) for gradients: a layer without a bias has no place for a bias's gradient.
+Block allocate_gradients(const std::vector<TensorSpec>& tensors);
+
 // The parts of a block that allocate(tensors, true) made; `flat` is its beginning.
 std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const float* flat);
 

@@ -33,10 +33,8 @@ class TransformerLearner final : public Learner {
         w_(config, "config"),
         g_(config, "config"),
         team_(options.threads > 0 ? options.threads : available_threads()) {
-    for (TransformerWeights* w : {&w_, &g_}) {
-      w->declare();
-      w->memory = allocate(w->tensors, true);
-    }
+    w_.declare(), g_.declare();
+    w_.memory = allocate(w_.tensors, true), g_.memory = allocate_gradients(g_.tensors);
     w_.place();
     const auto floats = [](const TransformerWeights& w) {
       return std::span(w.memory.as<float>(), w.memory.size() / sizeof(float));
@@ -64,6 +62,17 @@ class TransformerLearner final : public Learner {
     pass(dry, sums, false, {});
   }
 
+  void reserve(size_t sequences, size_t length, size_t targets) override {
+    const std::vector<int32_t> ids(sequences * length);
+    std::vector<int32_t> offsets(sequences + 1);
+    for (size_t s = 0; s <= sequences; ++s) offsets[s] = int32_t(s * length);
+    const Batch largest{.ids = ids, .offsets = offsets};
+    const Lesson lesson{.batch = largest, .target = largest, .goals = {}, .dropout_seed = 0};
+    prepare(source_, largest, lesson), prepare(target_, largest, lesson);
+    take_memory(true);
+    head_arena_.reset(head_memory(targets).bytes);
+  }
+
   void save(const std::filesystem::path& directory, Precision precision) const override {
     save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
   }
@@ -71,8 +80,7 @@ class TransformerLearner final : public Learner {
   std::vector<std::string> load(const std::filesystem::path& directory) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
-    return load_parameters(w_.tensors, checkpoint,
-                           [](const TensorSpec& t) { return t.name == kConstant; });
+    return load_parameters(w_.tensors, checkpoint, [](const TensorSpec& t) { return t.name == kConstant; });
   }
 
  private:
@@ -100,7 +108,11 @@ class TransformerLearner final : public Learner {
   void pass(const Lesson& lesson, std::span<LossSum> sums, bool backward, const Ready& ready);
   void check(const Lesson& lesson, size_t sums) const;
   void prepare(Side& side, const Batch& batch, const Lesson& lesson);
-  void take_memory(bool backward);
+  void take_memory(bool learning);
+  struct HeadMemory {
+    size_t workspace, bytes;
+  };
+  HeadMemory head_memory(size_t rows) const;
   CrossShape cross_shape() const { return {target_.shape, source_.batch.offsets}; }
 
   void forward(Side& side);
@@ -172,12 +184,12 @@ void TransformerLearner::prepare(Side& side, const Batch& batch, const Lesson& l
 
 // Everything in one piece: what each layer keeps (all of it, or when it is computed again only what goes into
 // the next), states, gradients, and scratch that both sides use.
-void TransformerLearner::take_memory(bool backward) {
+void TransformerLearner::take_memory(bool learning) {
   const size_t hidden = w_.config.hidden;
-  const bool keep = backward && !options_.recompute;
+  const bool keep = learning && !options_.recompute;
   const CrossShape cross = cross_shape();
   Checked bytes = Checked(Arena::bytes_for<float>(cross.source_tokens() * 2 * hidden));
-  size_t attention = attention_workspace(cross, team_.threads(), backward), products = 0, wide = 0, most = 0;
+  size_t attention = attention_workspace(cross, team_.threads(), learning), products = 0, wide = 0, most = 0;
   for (const CrossWeights& c : w_.decoder.cross) products = std::max(products, backward_workspace(c, cross));
   for (const Side* side : {&source_, &target_}) {
     const PassShape& shape = side->shape;
@@ -186,7 +198,7 @@ void TransformerLearner::take_memory(bool backward) {
     const size_t normalised = Arena::bytes_for<float>(t * hidden) + Arena::bytes_for<float>(t);
     bytes = bytes + Checked(keep ? depth : 1) * of_a_layer + Checked(depth) * normalised +
             Checked(4) * Arena::bytes_for<float>(t * hidden);
-    attention = std::max(attention, attention_workspace(shape, team_.threads(), backward));
+    attention = std::max(attention, attention_workspace(shape, team_.threads(), learning));
     for (const LayerWeights& l : side->w->layers) products = std::max(products, backward_workspace(l, t));
     wide = std::max(wide, t * std::max(3 * hidden, shape.inner));
     most = std::max(most, t);
@@ -254,14 +266,20 @@ void TransformerLearner::forward(Side& side) {
   for (size_t l = 0; l < side.kept.size(); ++l) layer_forward(side, l, true);
 }
 
+TransformerLearner::HeadMemory TransformerLearner::head_memory(size_t rows) const {
+  const size_t hidden = w_.config.hidden;
+  const size_t floats =
+      kernels::vocabulary_loss_workspace(rows, w_.config.vocabulary, hidden, team_.threads());
+  return {floats, (Checked(2) * Arena::bytes_for<float>(rows * hidden) + Arena::bytes_for<int32_t>(rows) +
+                   Arena::bytes_for<float>(floats))
+                      .value()};
+}
+
 // The loss of a goal; its gradient is added to target_.d.
 LossSum TransformerLearner::head(const Goal& goal, bool backward) {
   const size_t hidden = w_.config.hidden, rows = goal.rows.empty() ? target_.x.rows() : goal.rows.size();
-  const size_t workspace =
-      kernels::vocabulary_loss_workspace(rows, w_.config.vocabulary, hidden, team_.threads());
-  head_arena_.reset((Checked(2) * Arena::bytes_for<float>(rows * hidden) + Arena::bytes_for<int32_t>(rows) +
-                     Arena::bytes_for<float>(workspace))
-                        .value());
+  const HeadMemory memory = head_memory(rows);
+  head_arena_.reset(memory.bytes);
   int32_t* const from = head_arena_.take<int32_t>(rows);
   const Matrix<float> x = head_arena_.take<float>(rows, hidden), dx = head_arena_.take<float>(rows, hidden);
   for (size_t i = 0; i < rows; ++i) {
@@ -269,9 +287,9 @@ LossSum TransformerLearner::head(const Goal& goal, bool backward) {
     std::copy_n(target_.x.row(size_t(from[i])), hidden, x.row(i));
   }
   const kernels::VocabularyGradient gradient{dx, words(g_)};
-  const LossSum sum =
-      kernels::vocabulary_loss(x, {words(w_), w_.logits_bias}, goal.targets, goal.scale,
-                               backward ? &gradient : nullptr, head_arena_.take<float>(workspace), team_);
+  const LossSum sum = kernels::vocabulary_loss(x, {words(w_), w_.logits_bias}, goal.targets, goal.scale,
+                                               backward ? &gradient : nullptr,
+                                               head_arena_.take<float>(memory.workspace), team_);
   if (backward) kernels::embedding_backward({from, rows}, dx, 1, target_.d, team_);
   return sum;
 }

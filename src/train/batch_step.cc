@@ -9,8 +9,6 @@
 namespace bertie {
 namespace {
 
-constexpr size_t kBucket = size_t{2} << 20;  // floats: 8 MB, large enough for a network's full speed
-
 size_t count_targets(std::span<const int32_t> targets) {
   return size_t(std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; }));
 }
@@ -38,8 +36,9 @@ BatchStep::BatchStep(Learner& learner, Collective& ranks, const LessonHeads& hea
   stores_.resize(shape.accumulate);
   const size_t sequences = (shape.batch + cuts - 1) / cuts;
   for (LessonStore& store : stores_) reserve(store, sequences, sequences * shape.max_length);
+  if (shape.max_length > 0) learner.reserve(sequences, shape.max_length, sequences * shape.max_length);
   const size_t all = learner.gradients().size();
-  for (size_t end = all; end > 0;) buckets_.push_back(end = end > kBucket ? end - kBucket : 0);
+  for (size_t end = all; end > 0;) buckets_.push_back(end = end > shape.bucket ? end - shape.bucket : 0);
   ready_ = [this](size_t first) { start_sums(first); };
 }
 

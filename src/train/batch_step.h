@@ -43,6 +43,7 @@ class BatchStep {
   struct Shape {
     size_t batch = 1, accumulate = 1;  // sequences over all ranks; micro-batches of a rank
     size_t max_length = 0;             // tokens of a sequence, to take memory once; 0: as they come
+    size_t bucket = size_t{2} << 20;   // floats that go together: 8 MB, enough for a network's full speed
   };
   // Throws Error for a batch that cannot be cut so.
   BatchStep(Learner& learner, Collective& ranks, const LessonHeads& heads, const Shape& shape);

@@ -81,7 +81,7 @@ bool Optimiser::is_outlier(double norm, double& median) const {
   std::array<double, kNorms> sorted = norms_;
   std::nth_element(sorted.begin(), sorted.begin() + have / 2, sorted.begin() + have);
   median = sorted[have / 2];
-  return norm > options_.outlier * median;
+  return median > 0 && norm > options_.outlier * median;
 }
 
 void Optimiser::remember(double norm) { norms_[seen_++ % kNorms] = norm; }

@@ -70,7 +70,10 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
     throw Error(fmt::format("a {} model is not for the objective {}", config.model_type, job.objective),
                 causal ? "a config.json of GPT-2, or --size" : "--objective causal");
   check_fit(job, tokenizer, config.vocabulary, config.max_tokens());
-  if (job.dropout >= 0) config.dropout = config.attention_dropout = job.dropout;
+  if (job.dropout >= 0) {
+    config.dropout = config.attention_dropout = job.dropout;
+    config.classifier_dropout = config.embedding_dropout = -1;  // as dropout
+  }
   return config;
 }
 
@@ -90,7 +93,9 @@ TransformerConfig transformer_of(const PretrainJob& job, const Tokenizer& tokeni
     config = TransformerConfig::load(config_file(job));
   }
   check_fit(job, tokenizer, config.vocabulary, config.positions);
-  if (job.dropout >= 0) config.dropout = job.dropout;
+  if (job.dropout >= 0)
+    for (double* rate : {&config.dropout, &config.attention_dropout, &config.activation_dropout})
+      if (rate == &config.dropout || *rate > 0) *rate = job.dropout;
   return config;
 }
 
@@ -125,7 +130,8 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
                           .whole_words = job.whole_words,
                           .seed = job.train.seed};
   Setup setup{.heads = heads_of(objective), .tokenizer = job.data, .hidden = config.hidden};
-  setup.dropout = std::max(config.dropout, config.attention_dropout);
+  setup.dropout = std::max(
+      {config.dropout, config.attention_dropout, config.classifier_dropout, config.embedding_dropout});
   setup.source = make_pretraining_source(job.data, tokenizer, data);
   if (job.train.eval_every > 0 && has_held_out(job.data)) {
     data.held_out = true;

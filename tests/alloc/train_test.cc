@@ -10,15 +10,16 @@ namespace {
 
 using namespace test;
 
-// Sequences of 12 tokens, the first four masked.
-class EvenSource final : public LessonSource {
+// Sequences that grow from step to step, up to 12 tokens, the first four masked.
+class GrowingSource final : public LessonSource {
  public:
   void begin_step(size_t count) override { next_ += count; }
   void make(size_t first, size_t count, LessonStore& into) override {
     into.clear();
     into.offsets.push_back(0);
     for (size_t s = first; s < first + count; ++s) {
-      for (int32_t i = 0; i < 12; ++i) {
+      const auto length = int32_t(std::min<size_t>(12, 4 + next_ / count));
+      for (int32_t i = 0; i < length; ++i) {
         if (i < 4) into.rows.push_back(int32_t(into.ids.size())), into.targets.push_back(i);
         into.ids.push_back(int32_t((next_ + s + size_t(i)) % 50));
         into.types.push_back(0);
@@ -43,7 +44,7 @@ void expect_none(Learner& learner, LessonSource& source, size_t accumulate) {
   double seen = 0;
   Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o,
                   {.progress = [&](const TrainProgress& p) { seen += p.loss; }});
-  EXPECT_GE(allocations_of([&] { trainer.step(); }), 0u);
+  trainer.step();
   for (int i = 0; i < 10; ++i) ASSERT_EQ(allocations_of([&] { trainer.step(); }), 0u) << "step " << i + 2;
   EXPECT_GT(seen, 0);
 }
@@ -57,7 +58,7 @@ TEST(Allocations, OfATrainingStepAreNoneAfterTheFirst) {
   for (size_t accumulate : {1, 2})
     for (int threads : {1, 2}) {
       FakeLearner fake(50, threads);
-      EvenSource source;
+      GrowingSource source;
       expect_none(fake, source, accumulate);
       const auto learner =
           make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = threads});

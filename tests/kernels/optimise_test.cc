@@ -29,10 +29,11 @@ struct Case {
   std::vector<double> p2, m2, v2, u2;
 };
 
-// Relative to the number, or to `least` where it is smaller: what its sum was made of.
-double worst(std::span<const float> a, std::span<const double> b, double least = 1e-3) {
+// The worst error as a share of the number, or of `terms`: what a sum is of. Where terms of both signs
+// cancel, rounding is a share of them and not of what is left.
+double worst(std::span<const float> a, std::span<const double> b, double terms) {
   test::Worst w;
-  for (size_t i = 0; i < a.size(); ++i) w.see(std::abs(a[i] - b[i]) / std::max(least, std::abs(b[i])));
+  for (size_t i = 0; i < a.size(); ++i) w.see(std::abs(a[i] - b[i]) / std::max(terms, std::abs(b[i])));
   return w.error;
 }
 
@@ -54,10 +55,12 @@ void expect_like_the_reference(Update update, bool lamb) {
         else
           reference::adam(c.step_at(t), c.p2, g2, c.m2, c.v2);
         for (float x : gradients.span()) ASSERT_EQ(x, 0.0f) << "used up";
-        ASSERT_LT(worst(c.m, c.m2, 0.1), 3e-6) << n << " numbers, step " << t;
-        ASSERT_LT(worst(c.v, c.v2), 3e-6) << n << " numbers, step " << t;
-        // Up to 20 roundings of p, and a direction that is off by some 1e-6 of 1 for each step of 1e-2.
-        ASSERT_LT(worst(c.p, c.p2), lamb ? 2e-4 : 3e-5) << n << " numbers, step " << t;
+        // (1 − β₁)·2·0.7 is the largest term of m, and v has no terms below 0.
+        ASSERT_LT(worst(c.m, c.m2, 0.14), 3e-6) << n << " numbers, step " << t;
+        ASSERT_LT(worst(c.v, c.v2, 1e-6), 3e-6) << n << " numbers, step " << t;
+        // Up to 20 roundings of a p of up to 1, and a direction that is off by some 1e-6 in each step of
+        // 1e-2.
+        ASSERT_LT(worst(c.p, c.p2, 1), 2e-6) << n << " numbers, step " << t;
       }
     }
   });

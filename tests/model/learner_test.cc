@@ -78,8 +78,16 @@ struct Example {
 struct Case {
   std::string type;
   std::vector<Head> heads;
+  void (*change)(Config&) = nullptr;
+  std::string name = type;
+
+  Config config() const {
+    Config c = small(type);
+    if (change) change(c);
+    return c;
+  }
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.type; }
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class Learners : public testing::TestWithParam<Case> {};
 
@@ -90,11 +98,18 @@ std::vector<Case> cases() {
     for (Head head : {kMaskedLm, kClassify, kTag, kAnswer}) all.push_back({type, {head}});
   for (const char* type : {"bert", "albert"}) all.push_back({type, {kMaskedLm, kNextSentence}});
   for (Head head : {kCausalLm, kClassify, kTag}) all.push_back({"gpt2", {head}});
+  const auto untied = [](Config& c) { c.tied = false; };
+  all.push_back({"bert", {kMaskedLm}, untied, "untied_bert"});
+  all.push_back({"gpt2", {kCausalLm}, untied, "untied_gpt2"});
+  all.push_back({"albert", {kMaskedLm}, [](Config& c) { c.groups = c.inner_layers = 2; }, "groups_albert"});
+  // Products of the head that need more room than its logits.
+  all.push_back(
+      {"bert", {kMaskedLm}, [](Config& c) { c.layers = 1, c.hidden = 192, c.vocabulary = 20; }, "wide_bert"});
   return all;
 }
 
 TEST_P(Learners, GradientIsTheLosssSlope) {
-  const Config config = small(GetParam().type);
+  const Config config = GetParam().config();
   for (const std::optional<uint64_t> seed : {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
     const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
     enlarge(*learner);
@@ -103,7 +118,7 @@ TEST_P(Learners, GradientIsTheLosssSlope) {
 }
 
 TEST_P(Learners, RecomputingGivesTheSameBits) {
-  const Config config = small(GetParam().type);
+  const Config config = GetParam().config();
   const Example example(config, GetParam().heads, {9, 1, 14, 5});
   const auto stored = make_learner(config, GetParam().heads, 1, {.threads = 1});
   const auto again = make_learner(config, GetParam().heads, 1, {.threads = 2, .recompute = true});
@@ -114,7 +129,7 @@ TEST_P(Learners, RecomputingGivesTheSameBits) {
 // A step's gradient does not depend on how it is cut: sequence by sequence, with dropout, it adds up to the
 // same.
 TEST_P(Learners, CutIntoSequencesTheGradientIsTheSame) {
-  const Config config = small(GetParam().type);
+  const Config config = GetParam().config();
   const Example example(config, GetParam().heads, {9, 1, 14, 5});
   const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
   enlarge(*learner);
@@ -150,8 +165,79 @@ TEST_P(Learners, CutIntoSequencesTheGradientIsTheSame) {
   EXPECT_LT(distance(whole, learner->gradients()), 1e-5 * norm(whole));
 }
 
+TEST_P(Learners, TheNumberOfThreadsDoesNotChangeABit) {
+  Config config = GetParam().config();
+  config.positions = 80;
+  const Example example(config, GetParam().heads, {70, 31, 64, 1, 59});
+  std::vector<float> first;
+  for (int threads : {1, 2, 3}) {
+    const auto learner = make_learner(config, GetParam().heads, 1, {.threads = threads});
+    enlarge(*learner);
+    const std::vector<float> g = gradients(*learner, example.lesson(7));
+    if (first.empty()) first = g;
+    EXPECT_EQ(g, first) << threads;
+  }
+}
+
+TEST_P(Learners, SayFromTheEndOnWhatIsFinal) {
+  const Config config = GetParam().config();
+  const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 1});
+  const Example example(config, GetParam().heads, {9, 1, 14, 5});
+  const std::vector<float> finally = gradients(*learner, example.lesson());
+  std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
+  std::vector<LossSum> sums(GetParam().heads.size());
+  size_t last = learner->gradients().size(), calls = 0;
+  learner->learn(example.lesson(), sums, [&](size_t from) {
+    EXPECT_LT(from, last);
+    last = from, ++calls;
+    EXPECT_TRUE(std::equal(finally.begin() + ptrdiff_t(from), finally.end(),
+                           learner->gradients().begin() + ptrdiff_t(from)));
+  });
+  EXPECT_EQ(last, 0u);
+  EXPECT_EQ(calls, GetParam().name == "albert" ? 1 : config.depth() + 1);  // whose layers are shared
+}
+
+// What no segment covers, no optimiser sees: nothing may gather there.
+TEST_P(Learners, NoGradientIsOutsideTheSegments) {
+  const auto learner = make_learner(GetParam().config(), GetParam().heads, 1, {.threads = 2});
+  enlarge(*learner);
+  std::vector<float> g =
+      gradients(*learner, Example(GetParam().config(), GetParam().heads, {9, 3}).lesson(7));
+  for (const Segment& s : learner->segments()) std::fill_n(g.begin() + ptrdiff_t(s.first), s.count, 0.0f);
+  EXPECT_EQ(norm(g), 0);
+}
+
+// Matrices normal with deviation 0.02, cut off at two of them (which leaves 0.88 of it); biases 0, norms 1.
+TEST_P(Learners, FreshParametersAreAsBertsAuthorsDrewThem) {
+  Config config = GetParam().config();
+  config.labels = {"one"};
+  config.types = std::min<size_t>(config.types, 1);
+  const auto learner = make_learner(config, GetParam().heads, 3, {.threads = 2});
+  for (const TensorSpec& t : learner->tensors()) {
+    std::vector<float> x(t.elements());
+    read_back(t, 0, x);
+    if (t.name.ends_with("bias")) {
+      EXPECT_EQ(norm(x), 0) << t.name;
+    } else if (t.shape.size() == 1) {
+      EXPECT_TRUE(std::all_of(x.begin(), x.end(), [](float v) { return v == 1; })) << t.name;
+    } else {
+      const bool less = t.name.ends_with("c_proj.weight");
+      const double cut = less ? 0.04 / std::sqrt(2.0 * double(config.layers)) : 0.04, n = double(x.size());
+      double sum = 0, most = 0;
+      for (float v : x) sum += v, most = std::max(most, std::abs(double(v)));
+      EXPECT_LE(most, cut * 1.0001) << t.name;
+      EXPECT_NEAR(norm(x) / std::sqrt(n), 0.44 * cut, 4 * 0.44 * cut * 0.6 / std::sqrt(n)) << t.name;
+      EXPECT_NEAR(sum / n, 0, 4 * 0.44 * cut / std::sqrt(n)) << t.name;
+    }
+  }
+  for (const Segment& s : learner->segments())
+    EXPECT_EQ(s.decays, s.name.ends_with(".weight") && s.count > 1 && !s.name.ends_with("Norm.weight") &&
+                            !s.name.ends_with("_norm.weight") && s.name.find("ln_") == std::string::npos)
+        << s.name;
+}
+
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.type;
+  std::string name = info.param.name;
   for (Head head : info.param.heads) name += std::to_string(int(head));
   return name;
 }
@@ -217,25 +303,6 @@ TEST(Learner, ACheckpointWithoutAHeadLeavesTheHeadFresh) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Learner, SaysWhatIsFinalFromTheEndOn) {
-  const Config config = small("bert");
-  const std::vector<Head> heads{Head::kMaskedLm, Head::kNextSentence};
-  const auto learner = make_learner(config, heads, 1, {.threads = 1});
-  const Example example(config, heads, {9, 1, 14, 5});
-  const std::vector<float> final_gradients = gradients(*learner, example.lesson());
-  std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
-  std::vector<LossSum> sums(2);
-  size_t last = learner->gradients().size(), calls = 0;
-  learner->learn(example.lesson(), sums, [&](size_t first) {
-    EXPECT_LT(first, last);
-    last = first, ++calls;
-    EXPECT_TRUE(std::equal(final_gradients.begin() + ptrdiff_t(first), final_gradients.end(),
-                           learner->gradients().begin() + ptrdiff_t(first)));
-  });
-  EXPECT_EQ(last, 0u);
-  EXPECT_EQ(calls, 3u);
-}
-
 TEST(Learner, SegmentsCoverEveryNumberOnce) {
   const auto learner = make_learner(small("bert"), {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = 1});
   size_t end = 0, decaying = 0;
@@ -249,6 +316,51 @@ TEST(Learner, SegmentsCoverEveryNumberOnce) {
   EXPECT_LE(end, learner->parameters().size());
   EXPECT_EQ(decaying,
             3u + 2 * 4 + 1 + 1 + 1);  // tables, layers' products, pooler, language model, next sentence
+}
+
+TEST(Learner, AHeadThatTheFamilyDoesNotHaveIsAnError) {
+  for (const char* type : {"roberta", "distilbert", "gpt2"})
+    EXPECT_THROW(make_learner(small(type), {Head::kNextSentence}, 1, {.threads = 1}), Error) << type;
+  EXPECT_THROW(make_learner(small("gpt2"), {Head::kMaskedLm}, 1, {.threads = 1}), Error);
+  EXPECT_THROW(make_learner(small("bert"), {Head::kCausalLm}, 1, {.threads = 1}), Error);
+}
+
+TEST(Learner, EmptySequencesTeachNothing) {
+  const Config config = small("bert");
+  const std::vector<Head> heads{Head::kMaskedLm, Head::kNextSentence};
+  const auto learner = make_learner(config, heads, 1, {.threads = 2});
+  enlarge(*learner);
+  Example example(config, heads, {9, 1, 14, 5});
+  const std::vector<float> without = gradients(*learner, example.lesson());
+  example.offsets.insert(example.offsets.begin() + 2, example.offsets[2 - 1]);  // a second one, of no tokens
+  auto& labels = example.targets[Head::kNextSentence];
+  labels.insert(labels.begin() + 1, -1);
+  example.goals[1].targets = labels;
+  EXPECT_LT(distance(gradients(*learner, example.lesson()), without), 1e-6 * norm(without));
+  labels[1] = 1;
+  EXPECT_THROW(gradients(*learner, example.lesson()), Error);
+}
+
+// Dropout of nearly everything leaves nothing of what goes through it: each family drops where its authors
+// do.
+TEST(Learner, ClassifiersDropTheirInput) {
+  for (const char* type : {"bert", "roberta", "distilbert", "albert"}) {
+    Config config = small(type);
+    config.dropout = config.attention_dropout = 0, config.classifier_dropout = 0.99;
+    const auto learner = make_learner(config, {Head::kClassify}, 1, {.threads = 1});
+    enlarge(*learner);
+    const Example example(config, {Head::kClassify}, {9, 4});
+    EXPECT_NE(gradients(*learner, example.lesson(7)), gradients(*learner, example.lesson())) << type;
+  }
+  Config config = small("albert");
+  config.dropout = config.attention_dropout = 0, config.classifier_dropout = 0.5;
+  const auto albert = make_learner(config, {Head::kNextSentence}, 1, {.threads = 1});
+  const Example pairs(config, {Head::kNextSentence}, {9, 4});
+  EXPECT_NE(gradients(*albert, pairs.lesson(7)), gradients(*albert, pairs.lesson()));
+  config = small("bert");
+  config.dropout = config.attention_dropout = 0, config.classifier_dropout = 0.5;
+  const auto bert = make_learner(config, {Head::kNextSentence}, 1, {.threads = 1});
+  EXPECT_EQ(gradients(*bert, pairs.lesson(7)), gradients(*bert, pairs.lesson()));
 }
 
 TEST(Learner, WhatDoesNotFitIsAnError) {

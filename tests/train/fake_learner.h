@@ -37,6 +37,7 @@ class FakeLearner : public Learner {
   const std::vector<TensorSpec>& gradient_tensors() const override { return none_; }
   size_t memory() const override { return 0; }
   Team& team() override { return team_; }
+  void reserve(size_t, size_t, size_t) override {}
 
   void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
     pass(lesson, sums, true);

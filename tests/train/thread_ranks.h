@@ -42,7 +42,7 @@ class ThreadRanks {
     int size() const override { return all_.size_; }
     int ranks_here() const override { return all_.size_; }
     void start_sum(std::span<float> part) override {
-      all_.sums_started += rank_ == 0;
+      if (rank_ == 0) ++all_.sums_started;
       pending_.push_back(part);
     }
     void finish_sums() override {
