@@ -1,10 +1,10 @@
 #pragma once
 // The loss of a classification, summed over rows:
 //
-//   L = Σₜ (log Σⱼ e^(z[t,j]) − z[t, target]),      backward: dz[t,j] = scale·(softmax(z[t])[j] − [j =
-//   target])
+//   L = Σₜ (log Σⱼ e^(z[t,j]) − z[t, target])
+//   backward: dz[t,j] = scale·(softmax(z[t])[j] − (1 if j is the target, else 0))
 //
-// Rows whose target is below 0 count for nothing and have no gradient. Sums of losses run in double, in
+// Rows whose target is below 0 count for nothing and have no gradient. Losses are added up in double, in
 // order.
 #include <cstdint>
 #include <span>

@@ -22,12 +22,8 @@ inline constexpr uint32_t kRowDropoutStream = 0xFFFFFFFF;
 
 struct RowDropout {
   Dropout dropout = {};  // rate 0: none
-  std::span<const uint64_t> rows =
-      {};  // each row's number: (sequence << 32 | position) where there are sequences
-
-  RowDropout slice(size_t first, size_t count) const {
-    return {dropout, rows.empty() ? rows : rows.subspan(first, count)};
-  }
+  // Each row's number: (sequence << 32 | position) where there are sequences.
+  std::span<const uint64_t> rows = {};
 };
 
 // A number is dropped when its 16 bits are below this: rate·65536, rounded, 65535 at most.

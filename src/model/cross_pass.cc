@@ -59,9 +59,8 @@ size_t backward_workspace(const CrossWeights& w, const CrossShape& shape) {
   return most;
 }
 
-void cross_forward(const CrossShape& shape, const CrossWeights& w, const LayerMasks& masks,
-                   Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept, Matrix<float> c,
-                   const PassScratch& scratch, Team& team) {
+void CrossPass::attend(Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept,
+                       Matrix<float> c) const {
   kernels::linear_forward(a, w.query, Activation::none, kept.query, team);
   kernels::linear_forward(memory, w.key_value, Activation::none, kept.key_value, team);
   dot_product::tiled(attention_batch(shape, kept.query, kept.key_value, masks.attention), kept.context,
@@ -71,9 +70,8 @@ void cross_forward(const CrossShape& shape, const CrossWeights& w, const LayerMa
                                        team);
 }
 
-void cross_backward(const CrossShape& shape, const CrossWeights& w, const CrossWeights& gradient,
-                    const LayerMasks& masks, Matrix<const float> a, Matrix<const float> memory,
-                    const KeptCross& kept, const CrossGradients& to, const PassScratch& scratch, Team& team) {
+void CrossPass::attend_back(Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept,
+                            const CrossGradients& to) const {
   const size_t c = shape.target.hidden;
   const Matrix<const float> d_out =
       norm_backward(kept.norm, w.norm, gradient.norm, masks.attention_out, to.d, {}, scratch, team);

@@ -32,17 +32,25 @@ size_t kept_bytes(const CrossShape& shape);
 size_t attention_workspace(const CrossShape& shape, int threads, bool backward);
 size_t backward_workspace(const CrossWeights& w, const CrossShape& shape);
 
-// c from a and M. Of the masks those of attention and attention_out are looked at.
-void cross_forward(const CrossShape& shape, const CrossWeights& w, const LayerMasks& masks,
-                   Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept, Matrix<float> c,
-                   const PassScratch& scratch, Team& team);
-
 // What goes back: d, the gradient of c, becomes a's; d_memory is added to; d_key_value (Ts, 2C) is scratch.
 struct CrossGradients {
   Matrix<float> d, d_memory, d_key_value;
 };
-void cross_backward(const CrossShape& shape, const CrossWeights& w, const CrossWeights& gradient,
-                    const LayerMasks& masks, Matrix<const float> a, Matrix<const float> memory,
-                    const KeptCross& kept, const CrossGradients& to, const PassScratch& scratch, Team& team);
+
+// One layer's look across. Of the masks those of attention and attention_out are looked at.
+struct CrossPass {
+  CrossShape shape;
+  const CrossWeights& w;
+  const CrossWeights& gradient;
+  LayerMasks masks;
+  const PassScratch& scratch;
+  Team& team;
+
+  // c from a and M.
+  void attend(Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept,
+              Matrix<float> c) const;
+  void attend_back(Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept,
+                   const CrossGradients& to) const;
+};
 
 }  // namespace bertie

@@ -109,8 +109,14 @@ class EncoderLearner final : public Learner {
   void embeddings_backward(const Lesson& lesson, const PassShape& shape);
   void embeddings_output(const Lesson& lesson, const PassShape& shape, Matrix<float> x);
   void input_of(size_t layer, const Lesson& lesson, const PassShape& shape, Matrix<float> x);
-  LayerMasks masks(const Lesson& lesson, const PassShape& shape, size_t layer) const {
-    return lesson.dropout_seed ? masks_for(shape, *lesson.dropout_seed, layer) : LayerMasks{};
+  LayerPass layer_pass(size_t layer, const Lesson& lesson, const PassShape& shape) {
+    return {.shape = shape,
+            .w = w_.layer(layer),
+            .gradient = g_.layer(layer),
+            .scale = score_scale(w_.config, layer),
+            .masks = lesson.dropout_seed ? masks_for(shape, *lesson.dropout_seed, layer) : LayerMasks{},
+            .scratch = scratch_,
+            .team = team_};
   }
   kernels::RowDropout embedding_mask(const Lesson& lesson, const PassShape& shape) const {
     const double own = w_.config.embedding_dropout, rate = own >= 0 ? own : w_.config.dropout;
@@ -286,13 +292,10 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
   embeddings_forward(lesson, shape);
   const size_t depth = c.depth();
   for (size_t l = 0; l < depth; ++l) {
-    const LayerWeights& layer = w_.layer(l);
-    const LayerMasks drop = masks(lesson, shape, l);
+    const LayerPass layer = layer_pass(l, lesson, shape);
     if (!kept_[l].sum.empty()) std::copy_n(sum_.data(), b.ids.size() * c.hidden, kept_[l].sum.data());
-    attend_forward(shape, layer, score_scale(c, l), drop, x_, norm_first() ? sum_ : x_, kept_[l].attention,
-                   h_, scratch_, team_);
-    feed_forward(shape, layer, drop, h_, norm_first() ? sum_ : h_, kept_[l].feed_forward, x_, scratch_,
-                 team_);
+    layer.attend(x_, norm_first() ? sum_ : x_, kept_[l].attention, h_);
+    layer.feed_forward(h_, norm_first() ? sum_ : h_, kept_[l].feed_forward, x_);
   }
 
   if (gradient) {
@@ -304,23 +307,19 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
 
   const bool shared = w_.layers.size() < depth;
   for (size_t l = depth; l-- > 0;) {
-    const LayerWeights& layer = w_.layer(l);
-    const LayerWeights& to = g_.layer(l);
-    const LayerMasks drop = masks(lesson, shape, l);
+    const LayerPass layer = layer_pass(l, lesson, shape);
     const Kept& kept = kept_[l];
     input_of(l, lesson, shape, x_);
     if (options_.recompute) {
       if (norm_first()) std::copy_n(kept.sum.data(), b.ids.size() * c.hidden, sum_.data());
-      attend_forward(shape, layer, score_scale(c, l), drop, x_, norm_first() ? sum_ : x_, kept.attention, h_,
-                     scratch_, team_);
-      kernels::linear_forward(h_, layer.up, kernels::Activation::none, kept.feed_forward.up, team_);
+      layer.attend(x_, norm_first() ? sum_ : x_, kept.attention, h_);
+      kernels::linear_forward(h_, layer.w.up, kernels::Activation::none, kept.feed_forward.up, team_);
     } else {
-      kernels::normalised_output(kept.attention.norm.x, layer.attention_norm, h_, team_);
+      kernels::normalised_output(kept.attention.norm.x, layer.w.attention_norm, h_, team_);
     }
-    feed_backward(shape, layer, to, drop, h_, kept.feed_forward, d_, d_sum_, scratch_, team_);
-    attend_backward(shape, layer, to, score_scale(c, l), drop, x_, kept.attention, d_, d_sum_, scratch_,
-                    team_);
-    if (ready && !shared) ready(size_t(to.qkv.packed - gradients_.data()));
+    layer.feed_back(h_, kept.feed_forward, d_, d_sum_);
+    layer.attend_back(x_, kept.attention, d_, d_sum_);
+    if (ready && !shared) ready(size_t(layer.gradient.qkv.packed - gradients_.data()));
   }
   embeddings_backward(lesson, shape);
   if (ready) ready(0);

@@ -103,9 +103,8 @@ size_t kept_bytes(const PassShape& shape) {
   return bytes;
 }
 
-void attend_forward(const PassShape& shape, const LayerWeights& w, float scale, const LayerMasks& masks,
-                    Matrix<const float> x, Matrix<float> sum, const KeptAttention& kept, Matrix<float> h,
-                    const PassScratch& scratch, Team& team) {
+void LayerPass::attend(Matrix<const float> x, Matrix<float> sum, const KeptAttention& kept,
+                       Matrix<float> h) const {
   kernels::linear_forward(x, w.qkv, Activation::none, kept.qkv, team);
   dot_product::tiled(attention_batch(shape, kept.qkv, scale, masks.attention), kept.context, kept.log_sums,
                      scratch.attention, team);
@@ -114,9 +113,8 @@ void attend_forward(const PassShape& shape, const LayerWeights& w, float scale, 
                                        shape.norm_first ? sum : Matrix<float>(), kept.norm, h, team);
 }
 
-void feed_forward(const PassShape& shape, const LayerWeights& w, const LayerMasks& masks,
-                  Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept, Matrix<float> y,
-                  const PassScratch& scratch, Team& team) {
+void LayerPass::feed_forward(Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept,
+                             Matrix<float> y) const {
   const Matrix<float> inner = narrow(scratch.wide, shape.inner);
   kernels::linear_forward(h, w.up, shape.activation, inner, team, kept.up);
   if (masks.activation.dropout.rate > 0) kernels::dropout_rows(inner, masks.activation, inner, team);
@@ -135,9 +133,8 @@ Matrix<const float> norm_backward(const kernels::Normalised& kept, const kernels
   return masked.empty() ? sum : masked;
 }
 
-void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient,
-                   const LayerMasks& masks, Matrix<const float> h, const KeptFeedForward& kept,
-                   Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team) {
+void LayerPass::feed_back(Matrix<const float> h, const KeptFeedForward& kept, Matrix<float> d,
+                          Matrix<float> carry) const {
   const Matrix<const float> d_out = norm_backward(kept.norm, w.output_norm, gradient.output_norm,
                                                   masks.feed_forward, d, carry, scratch, team);
   const Matrix<float> d_inner = narrow(scratch.wide, shape.inner);
@@ -151,9 +148,8 @@ void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWei
                                  carry.empty() ? Accumulate::yes : Accumulate::no);
 }
 
-void attend_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient, float scale,
-                     const LayerMasks& masks, Matrix<const float> x, const KeptAttention& kept,
-                     Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team) {
+void LayerPass::attend_back(Matrix<const float> x, const KeptAttention& kept, Matrix<float> d,
+                            Matrix<float> carry) const {
   const Matrix<const float> d_out = norm_backward(kept.norm, w.attention_norm, gradient.attention_norm,
                                                   masks.attention_out, d, carry, scratch, team);
   kernels::linear_backward_weights(kept.context, d_out, gradient.attention_out, scratch.backward, team);

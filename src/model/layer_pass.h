@@ -81,30 +81,37 @@ KeptAttention take_attention(Arena& arena, const PassShape& shape);
 KeptFeedForward take_feed_forward(Arena& arena, const PassShape& shape);
 size_t kept_bytes(const PassShape& shape);  // of both halves together
 
-// h from x. `sum` is what attention's output is added to: x, or with norms first the stream of sums, which
-// becomes m. h may be x in neither case.
-void attend_forward(const PassShape& shape, const LayerWeights& w, float scale, const LayerMasks& masks,
-                    Matrix<const float> x, Matrix<float> sum, const KeptAttention& kept, Matrix<float> h,
-                    const PassScratch& scratch, Team& team);
-// y from h; `sum` as before. y may be h's or x's memory.
-void feed_forward(const PassShape& shape, const LayerWeights& w, const LayerMasks& masks,
-                  Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept, Matrix<float> y,
-                  const PassScratch& scratch, Team& team);
-
 // Back through the norm at a half's end. d, the norm's output's gradient, becomes the sum's; with norms first
 // it is `carry` that does. Gives what goes into the half's last product: the sum's gradient, masked.
 Matrix<const float> norm_backward(const kernels::Normalised& kept, const kernels::LayerNorm& norm,
                                   const kernels::LayerNorm& gradient, const kernels::RowDropout& mask,
                                   Matrix<float> d, Matrix<float> carry, const PassScratch& scratch,
                                   Team& team);
-// d: the gradient of y, becomes that of h. carry: with norms first the gradient of s' and then of m, else
-// empty. kept.up is used up. h may be scratch.more.
-void feed_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient,
-                   const LayerMasks& masks, Matrix<const float> h, const KeptFeedForward& kept,
-                   Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team);
-// d: the gradient of h, becomes that of x. carry: of m, then of s.
-void attend_backward(const PassShape& shape, const LayerWeights& w, const LayerWeights& gradient, float scale,
-                     const LayerMasks& masks, Matrix<const float> x, const KeptAttention& kept,
-                     Matrix<float> d, Matrix<float> carry, const PassScratch& scratch, Team& team);
+
+// One layer of a pass.
+struct LayerPass {
+  const PassShape& shape;
+  const LayerWeights& w;
+  const LayerWeights& gradient;  // added to on the way back
+  float scale;                   // of attention's scores
+  LayerMasks masks;
+  const PassScratch& scratch;
+  Team& team;
+
+  // h from x. `sum` is what attention's output is added to: x, or with norms first the stream of sums, which
+  // becomes m. h may be x in neither case.
+  void attend(Matrix<const float> x, Matrix<float> sum, const KeptAttention& kept, Matrix<float> h) const;
+  // y from h; `sum` as before. y may be h's or x's memory.
+  void feed_forward(Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept,
+                    Matrix<float> y) const;
+
+  // d: the gradient of y, becomes that of h. carry: with norms first the gradient of s' and then of m, else
+  // empty. kept.up is used up. h may be scratch.more.
+  void feed_back(Matrix<const float> h, const KeptFeedForward& kept, Matrix<float> d,
+                 Matrix<float> carry) const;
+  // d: the gradient of h, becomes that of x. carry: of m, then of s.
+  void attend_back(Matrix<const float> x, const KeptAttention& kept, Matrix<float> d,
+                   Matrix<float> carry) const;
+};
 
 }  // namespace bertie

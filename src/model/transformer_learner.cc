@@ -102,7 +102,6 @@ class TransformerLearner final : public Learner {
     PassScratch scratch;
 
     bool decoder() const { return !w->cross.empty(); }
-    float scale() const { return 1 / std::sqrt(float(shape.hidden / shape.heads)); }
   };
 
   void pass(const Lesson& lesson, std::span<LossSum> sums, bool backward, const Ready& ready);
@@ -127,6 +126,23 @@ class TransformerLearner final : public Learner {
     if (!dropout_seed_) return {};
     const size_t depth = w_.encoder.layers.size(), first = side.decoder() ? depth : 0;
     return masks_for(side.shape, *dropout_seed_, first + layer + (across ? w_.decoder.layers.size() : 0));
+  }
+  LayerPass layer_pass(const Side& side, size_t layer) {
+    return {.shape = side.shape,
+            .w = side.w->layers[layer],
+            .gradient = side.g->layers[layer],
+            .scale = 1 / std::sqrt(float(side.shape.hidden / side.shape.heads)),
+            .masks = masks(side, layer),
+            .scratch = side.scratch,
+            .team = team_};
+  }
+  CrossPass cross_pass(size_t layer) {
+    return {.shape = cross_shape(),
+            .w = w_.decoder.cross[layer],
+            .gradient = g_.decoder.cross[layer],
+            .masks = masks(target_, layer, true),
+            .scratch = target_.scratch,
+            .team = team_};
   }
   kernels::RowDropout embedding_mask(const Side& side) const {
     if (!dropout_seed_) return {};
@@ -247,18 +263,14 @@ void TransformerLearner::embeddings_forward(Side& side) {
 
 // x through a layer; `to_the_end` or only up to where the way back begins.
 void TransformerLearner::layer_forward(Side& side, size_t l, bool to_the_end) {
-  const LayerWeights& layer = side.w->layers[l];
+  const LayerPass layer = layer_pass(side, l);
   const Kept& kept = side.kept[l];
-  const LayerMasks drop = masks(side, l);
-  attend_forward(side.shape, layer, side.scale(), drop, side.x, side.x, kept.attention, side.h, side.scratch,
-                 team_);
-  if (side.decoder())
-    cross_forward(cross_shape(), side.w->cross[l], masks(side, l, true), side.h, source_.x, kept.cross,
-                  side.c, side.scratch, team_);
+  layer.attend(side.x, side.x, kept.attention, side.h);
+  if (side.decoder()) cross_pass(l).attend(side.h, source_.x, kept.cross, side.c);
   if (to_the_end)
-    feed_forward(side.shape, layer, drop, side.c, side.c, kept.feed_forward, side.x, side.scratch, team_);
+    layer.feed_forward(side.c, side.c, kept.feed_forward, side.x);
   else
-    kernels::linear_forward(side.c, layer.up, kernels::Activation::none, kept.feed_forward.up, team_);
+    kernels::linear_forward(side.c, layer.w.up, kernels::Activation::none, kept.feed_forward.up, team_);
 }
 
 void TransformerLearner::forward(Side& side) {
@@ -297,9 +309,8 @@ LossSum TransformerLearner::head(const Goal& goal, bool backward) {
 // From d, the gradient of what a side gave, to the gradients of its layers and the words it read.
 void TransformerLearner::backward(Side& side, const Ready& ready) {
   for (size_t l = side.kept.size(); l-- > 0;) {
-    const LayerWeights &layer = side.w->layers[l], &to = side.g->layers[l];
+    const LayerPass layer = layer_pass(side, l);
     const Kept& kept = side.kept[l];
-    const LayerMasks drop = masks(side, l);
     if (l == 0)
       embeddings_forward(side);
     else
@@ -308,16 +319,14 @@ void TransformerLearner::backward(Side& side, const Ready& ready) {
     if (options_.recompute) {
       layer_forward(side, l, false);
     } else {
-      kernels::normalised_output(kept.attention.norm.x, layer.attention_norm, side.h, team_);
+      kernels::normalised_output(kept.attention.norm.x, layer.w.attention_norm, side.h, team_);
       if (side.decoder()) kernels::normalised_output(kept.cross.norm.x, side.w->cross[l].norm, side.c, team_);
     }
-    feed_backward(side.shape, layer, to, drop, side.c, kept.feed_forward, side.d, {}, side.scratch, team_);
+    layer.feed_back(side.c, kept.feed_forward, side.d, {});
     if (side.decoder())
-      cross_backward(cross_shape(), side.w->cross[l], side.g->cross[l], masks(side, l, true), side.h,
-                     source_.x, kept.cross, {side.d, source_.d, d_key_value_}, side.scratch, team_);
-    attend_backward(side.shape, layer, to, side.scale(), drop, side.x, kept.attention, side.d, {},
-                    side.scratch, team_);
-    if (ready) ready(size_t(to.qkv.packed - gradients_.data()));
+      cross_pass(l).attend_back(side.h, source_.x, kept.cross, {side.d, source_.d, d_key_value_});
+    layer.attend_back(side.x, kept.attention, side.d, {});
+    if (ready) ready(size_t(layer.gradient.qkv.packed - gradients_.data()));
   }
   embeddings_backward(side);
 }

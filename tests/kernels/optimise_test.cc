@@ -86,6 +86,36 @@ TEST(Optimise, AdamIsPyTorchsAdamW) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(p[i], expected[i], 3e-7) << i;
 }
 
+// The formula of BERT's own AdamWeightDecayOptimizer worked out in double, apart from this program: the same
+// parameters and gradients, no bias correction, decay beside the update.
+TEST(Optimise, WithoutCorrectionAdamIsBertsOwn) {
+  std::vector<float> p{0.5f, -1, 2}, m(3), v(3);
+  Team team;
+  for (int t = 1; t <= 3; ++t) {
+    std::vector<float> g{0.1f * float(t), -0.3f, 2.0f / float(t)};
+    adam_update({.rate = 0.1, .eps = 1e-6, .decay = 0.01}, p, g, m, v, team);
+  }
+  const double expected[] = {-0.700882268774182, 0.23805532102149907, 0.8504506553940916};
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(p[i], expected[i], 1e-6) << i;
+}
+
+// Likewise the formula of LAMB's paper, with bias correction.
+TEST(Optimise, LambIsThePapers) {
+  std::vector<float> p{0.5f, -1, 2}, m(3), v(3);
+  Team team;
+  for (int t = 1; t <= 3; ++t) {
+    std::vector<float> g{0.1f * float(t), -0.3f, 2.0f / float(t)};
+    lamb_update({.rate = 0.1,
+                 .eps = 1e-6,
+                 .decay = 0.01,
+                 .correction1 = 1 / (1 - std::pow(0.9, t)),
+                 .correction2 = 1 / (1 - std::pow(0.999, t))},
+                p, g, m, v, team);
+  }
+  const double expected[] = {0.13738185284739363, -0.6263591882114571, 1.6457469305094992};
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(p[i], expected[i], 1e-6) << i;
+}
+
 TEST(Optimise, TheSameBitsForAnyTeam) {
   const size_t n = 200'003;
   for (Update update : {adam_update, lamb_update}) {

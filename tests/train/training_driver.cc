@@ -1,8 +1,7 @@
 // What tools/check_checkpoint.py and tools/track_pytorch.py want to know of Bertie's training:
 //
-//   training_driver save FAMILIES TO         a learner of each golden model with a head, loaded and saved
-//   again training_driver losses MODEL BATCHES     the mean loss of each line, without dropout, as a line of
-//   JSON
+//   training_driver save FAMILIES TO       a learner of each golden model with a head, loaded and saved again
+//   training_driver losses MODEL BATCHES   the mean loss of each line, without dropout, as a line of JSON
 //
 // A line of batches is a JSON object: ids, types, offsets (target_ids, target_offsets), and goals: a list of
 // objects with head (a name of model/family.h), rows, targets, values.
