@@ -81,7 +81,8 @@ bool Optimiser::is_outlier(double norm, double& median) const {
   std::array<double, kNorms> sorted = norms_;
   std::nth_element(sorted.begin(), sorted.begin() + have / 2, sorted.begin() + have);
   median = sorted[have / 2];
-  return median > 0 && norm > options_.outlier * median;
+  // What the clip would let through whole is no outlier: nearly learnt, norms are small, and some less small.
+  return median > 0 && norm > std::max(options_.outlier * median, options_.clip);
 }
 
 void Optimiser::remember(double norm) { norms_[seen_++ % kNorms] = norm; }

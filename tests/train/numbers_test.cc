@@ -55,17 +55,13 @@ struct School {
   }
   Told learn(const TransformerConfig& shape, uint64_t steps, double rate) const {
     folder.write("config.json", shape.to_json());
-    const TrainResult result =
-        pretrain({.data = folder.path(),
-                  .config = folder.path() / "config.json",
-                  .objective = "seq2seq",
-                  .max_length = 20,
-                  .train = {.out = folder.path() / "run",
-                            .batch = 64,
-                            .steps = steps,
-                            .rate = rate,
-                            .outlier = 0,  // what is nearly learned has small gradients and rare large ones
-                            .eval_every = 0}});
+    const TrainResult result = pretrain(
+        {.data = folder.path(),
+         .config = folder.path() / "config.json",
+         .objective = "seq2seq",
+         .max_length = 20,
+         .train = {
+             .out = folder.path() / "run", .batch = 64, .steps = steps, .rate = rate, .eval_every = 0}});
     return tell(result.checkpoint, folder.path() / "held_out.tsv");
   }
 };

@@ -115,6 +115,22 @@ TEST(Optimiser, OutliersAreSkippedUntilTheyAreUsual) {
   EXPECT_EQ(optimiser.skipped(), skipped);
 }
 
+TEST(Optimiser, WhatTheClipLetsThroughIsNoOutlier) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.clip = 1000;
+  Optimiser optimiser(learner, o);
+  const auto step = [&](float g) {
+    set_gradient(learner, g);
+    return optimiser.step(0.001).taken;
+  };
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(step(1e-4f));
+  EXPECT_TRUE(step(1));
+  EXPECT_FALSE(step(1e6f));
+  for (int i = 0; i < 60; ++i) EXPECT_TRUE(step(0));
+  EXPECT_TRUE(step(1e6f)) << "no median to measure by";
+}
+
 TEST(Optimiser, OutliersArePartOfTheRunWhereTheFactorIs0) {
   FakeLearner learner;
   TrainOptions o = options();
