@@ -35,7 +35,8 @@ enum class OptimiserMethod {
 // The loop, whatever is learned.
 struct TrainOptions {
   std::filesystem::path out;  // the run's folder: checkpoints and logs
-  bool resume = false;        // from its newest whole checkpoint, or the start where there is none
+  // From its newest whole checkpoint, or the start where there are none at all. Error where none is whole.
+  bool resume = false;
 
   size_t batch = 64;      // sequences a step, over all ranks
   size_t accumulate = 1;  // micro-batches that a rank's share is cut into: the same step in less memory
@@ -61,7 +62,7 @@ struct TrainOptions {
   bool drops_out = true;  // dropout as the model's config says
 
   uint64_t eval_every = 500;     // steps between looks at held-out data; 0: never
-  size_t eval_sequences = 1024;  // at most
+  size_t eval_sequences = 1024;  // at most, spread over all of it; 0 (in pretrain): all
   size_t patience = 0;           // looks without a better loss, after which the run ends; 0: it goes on
 
   uint64_t save_every = 0;    // steps between checkpoints; 0: by time alone
@@ -122,6 +123,7 @@ struct PretrainJob {
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
   size_t max_length = 128;            // of a sequence, special tokens included
   double mask_rate = 0.15;
+  size_t max_predictions = 0;  // masked tokens of a sequence, at most; 0: as many as mask_rate says
   bool whole_words = false;
   double dropout = -1;     // below 0: as the config says
   bool recompute = false;  // less memory, more time: layers are computed again on the way back

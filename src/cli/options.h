@@ -54,7 +54,8 @@ struct Settings {
 
   std::optional<std::string> data, model_size, objective, schedule, optimiser, precision;  // pretrain
   std::optional<std::string> time_limit, token_limit, save_every;
-  std::optional<size_t> batch, accumulate, steps, eval_every, keep, patience, log_every;
+  std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
+      log_every;
   std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate;
   bool resume = false, recompute = false, whole_word = false;
 
@@ -79,6 +80,7 @@ struct Option {
   std::string_view standard = {};          // what holds when it is not given, as help shows it
   Target to;                               // says the argument's type; a list may be given again and again
   size_t least = 0, most = 1'000'000'000;  // of a number
+  std::string_view example = {};           // a number that makes sense, where the standard is not one
   std::vector<Choice> choices = {};
 };
 

@@ -44,6 +44,18 @@ std::string help_line(const Command* command) {
                    fmt::format("{}; text that begins with - goes after --", help_line(command)));
 }
 
+// What to try in the place of a number that is none.
+template <class Number>
+std::string example_of(const Option& option) {
+  if (!option.example.empty()) return std::string(option.example);
+  const std::string_view standard = option.standard;
+  Number value{};
+  const auto [rest, error] = std::from_chars(standard.data(), standard.data() + standard.size(), value);
+  if (error == std::errc() && rest == standard.data() + standard.size() && value > 0)
+    return std::string(standard);
+  return fmt::format("{}", std::max<size_t>(option.least, 1));
+}
+
 template <class Number>
 Number parse_number(const Option& option, std::string_view text) {
   Number value{};
@@ -55,7 +67,7 @@ Number parse_number(const Option& option, std::string_view text) {
     throw UsageError(
         fmt::format("--{} takes a {}number from {} to {}, not {}", option.name,
                     std::is_integral_v<Number> ? "whole " : "", option.least, option.most, in_quotes(text)),
-        fmt::format("--{} {}", option.name, std::max<size_t>(option.least, 1)));
+        fmt::format("--{} {}", option.name, example_of<Number>(option)));
   return value;
 }
 

@@ -86,10 +86,11 @@ T choice_of(const char* option, const std::optional<std::string>& word, T standa
                    fmt::format("{} {}", option, meant.empty() ? known[0] : meant));
 }
 
-double share_of(const char* option, double value, double below) {
-  if (value >= 0 && value < below) return value;
-  throw UsageError(fmt::format("{} takes a share from 0 to less than {}, not {}", option, below, value),
-                   fmt::format("{} 0.1", option));
+double share_of(const char* option, double value, bool may_be_none, const char* example) {
+  if ((value > 0 || (may_be_none && value == 0)) && value < 1) return value;
+  throw UsageError(fmt::format("{} takes a share {} 0 {} less than 1, not {}", option,
+                               may_be_none ? "from" : "above", may_be_none ? "to" : "and", value),
+                   fmt::format("{} {}", option, example));
 }
 
 TrainOptions train_options(const Settings& s) {
@@ -110,11 +111,15 @@ TrainOptions train_options(const Settings& s) {
                        {OptimiserMethod::kAdamW, OptimiserMethod::kBertAdam, OptimiserMethod::kLamb});
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
   o.outlier = s.outlier.value_or(o.outlier);
+  o.eval_sequences = s.eval_sequences.value_or(o.eval_sequences);
   o.eval_every = s.eval_every.value_or(o.eval_every), o.patience = s.patience.value_or(o.patience);
   if (s.save_every) {
     uint64_t steps = 0;
     o.save_every = 0, o.save_seconds = 0;
-    if (parse_number(*s.save_every, steps) && steps > 0)
+    if (parse_number(*s.save_every, steps) && steps == 0)
+      throw UsageError("--save-every takes a number of steps above 0, or a time such as 10m, not 0",
+                       "--save-every 10m; at the end there is always a checkpoint");
+    if (steps > 0)
       o.save_every = steps;
     else
       o.save_seconds = duration_of("--save-every", *s.save_every);
@@ -134,9 +139,10 @@ PretrainJob job_of(const Settings& s) {
   job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
   job.objective = s.objective.value_or(job.objective);
   job.max_length = s.max_length.value_or(job.max_length);
-  job.mask_rate = share_of("--mask-rate", s.mask_rate.value_or(job.mask_rate), 1);
+  job.mask_rate = share_of("--mask-rate", s.mask_rate.value_or(job.mask_rate), false, "0.15");
+  job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
-  if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, 1);
+  if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, true, "0.1");
   job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
   return job;
@@ -214,6 +220,9 @@ void report(const TrainResult& result, const Settings& settings, int ranks) {
   if (result.best_step > 0)
     print("best on held-out data: step {}, loss {:.3f} ({})\n", result.best_step, result.best_loss,
           printable((std::filesystem::path(*settings.out) / "best").string()));
+  else
+    print("nobody looked at held-out data: the model to use is {}\n",
+          printable((std::filesystem::path(*settings.out) / "last").string()));
   if (result.end == TrainEnd::kPatience) print("ended because the held-out loss no longer fell\n");
   if (result.end == TrainEnd::kStopped)
     print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, ranks)));

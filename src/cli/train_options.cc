@@ -11,8 +11,8 @@ constexpr std::string_view kAbout =
     "Into the folder --out go checkpoints (step-000500 and so on: each a whole model for --model and for "
     "transformers), links to the last and the best one, log.jsonl and a TensorBoard event file. Ctrl-C "
     "finishes the step, saves, and says how to go on; a second one ends at once. --resume goes on from the "
-    "newest whole checkpoint, to the same bits as if the run had never stopped; where there is none it "
-    "starts.\n\n"
+    "newest whole checkpoint, to the same bits as if the run had never stopped; where there are none at "
+    "all it starts.\n\n"
     "The run ends at the first of --steps, --tokens and --time, and the learning rate follows that limit. "
     "With mpirun, ranks share each batch (docs/scaling.md).";
 
@@ -98,12 +98,19 @@ std::vector<Option> batch_options() {
            .help = "share of tokens to mask",
            .standard = "0.15",
            .to = &Settings::mask_rate},
+          {.name = "max-predictions",
+           .argument = "N",
+           .help = "mask at most N tokens of a sequence",
+           .standard = "as many as --mask-rate says",
+           .to = &Settings::max_predictions,
+           .least = 1},
           {.name = "whole-word", .help = "mask all pieces of a word, or none", .to = &Settings::whole_word},
           {.name = "dropout",
            .argument = "P",
            .help = "share of numbers to drop, of attention weights too",
            .standard = "the config's, 0.1",
-           .to = &Settings::dropout}};
+           .to = &Settings::dropout,
+           .example = "0.1"}};
 }
 
 std::vector<Option> step_options() {
@@ -111,7 +118,8 @@ std::vector<Option> step_options() {
            .argument = "R",
            .help = "highest learning rate",
            .standard = "0.128 / hidden size: 1e-3 for tiny",
-           .to = &Settings::rate},
+           .to = &Settings::rate,
+           .example = "1e-4"},
           {.name = "warmup",
            .argument = "W",
            .help = "share of the run in which the rate rises; from 1 on, steps",
@@ -163,6 +171,11 @@ std::vector<Option> care_options() {
            .help = "look at the held-out shards every N steps; 0: never",
            .standard = "500",
            .to = &Settings::eval_every},
+          {.name = "eval-sequences",
+           .argument = "N",
+           .help = "sequences of each look, spread over the held-out shards; 0: all",
+           .standard = "1024",
+           .to = &Settings::eval_sequences},
           {.name = "patience",
            .argument = "N",
            .help = "end after N looks without a better loss",

@@ -4,6 +4,8 @@
 // on machines that do not share a disk.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "bertie/error.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
@@ -45,6 +47,16 @@ void read_moments(const fs::path& file, Optimiser& optimiser) {
   }
 }
 
+std::string in_words(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+uint64_t best_step_of(const RunFolder::Found& found) {
+  const std::string name = (found.folder / "state.json").string();
+  const auto best = found.state.find("best");
+  return best == found.state.end() ? 0 : io::get_size(*best, "step", name, {}, kMostSteps);
+}
+
 void copy_whole(const fs::path& from, const fs::path& to) {
   const io::MappedFile file(from);
   io::AtomicFile out(to);
@@ -72,6 +84,7 @@ nlohmann::ordered_json Trainer::description() const {
   all["rate"] = o.rate;
   all["schedule"] = name_of(o.schedule);
   all["warmup"] = o.warmup;
+  if (o.schedule == Schedule::kStable) all["cooldown"] = o.cooldown;
   all["optimiser"] = name_of(o.method);
   all["betas"] = {o.beta1, o.beta2};
   all["eps"] = o.eps;
@@ -88,9 +101,11 @@ nlohmann::ordered_json Trainer::state() const {
           {"tokens", tokens_},
           {"seconds", seconds()},
           {"cursor", parts_.source.cursor()},
+          {"loss", progress_.loss},
           {"layout", layout()},
           {"optimiser", optimiser_.counters()},
           {"best", {{"step", best_step_}, {"loss", best_loss_}, {"waited", waited_}}},
+          {"looked_at_step", evaluated_step_.value_or(0)},
           {"options", description()}};
 }
 
@@ -105,7 +120,7 @@ fs::path Trainer::save(bool best) {
         write_moments(folder / kOptimiserFile, optimiser_);
       },
       state(), best);
-  folder_->prune(options_.keep);
+  folder_->prune(options_.keep, {step_, best_step_});
   if (events_.saved) events_.saved(checkpoint_);
   return checkpoint_;
 }
@@ -124,6 +139,8 @@ void Trainer::begin() {
       found = folder_->newest([&](const std::string& what) { tell(events_.warning, what); });
     if (found) {
       restore(*found);
+      folder_->go_on_from(*found, best_step_of(*found),
+                          [&](const std::string& what) { tell(events_.warning, what); });
       state = found->state.dump();
     } else if (options_.resume) {
       tell(events_.note, fmt::format("{} has no checkpoint: the run starts", options_.out.string()));
@@ -137,10 +154,14 @@ void Trainer::begin() {
     ranks.broadcast(optimiser_.second_moments());
     set_state(io::parse_json(state, "state.json"), (options_.out / "state.json").string());
   }
-  if (first_rank()) log_.emplace(options_.out, step_);
   start_ = saved_at_ = Clock::now();
   agreed_seconds_ = seconds_before_;
   session_ = rate_from_ = {start_, tokens_, fraction_at(agreed_seconds_)};
+}
+
+// Logs are opened when there is something to write: a run with nothing left to do leaves them as they are.
+void Trainer::open_log() {
+  if (first_rank() && !log_) log_.emplace(options_.out, step_);
 }
 
 void Trainer::restore(const RunFolder::Found& found) {
@@ -158,8 +179,8 @@ void Trainer::restore(const RunFolder::Found& found) {
   if (then == found.state.end() || !then->is_object()) return;
   for (const auto& [key, value] : now.items())
     if (const auto before = then->find(key); before != then->end() && *before != value)
-      tell(events_.warning,
-           fmt::format("the run goes on with another {}: {}, not {}", key, value.dump(), before->dump()));
+      tell(events_.warning, fmt::format("the run goes on with another {}: {}, not {}", key, in_words(value),
+                                        in_words(*before)));
 }
 
 void Trainer::set_state(const nlohmann::json& state, const std::string& name) {
@@ -176,6 +197,10 @@ void Trainer::set_state(const nlohmann::json& state, const std::string& name) {
   best_step_ = io::get_size(part("best"), "step", name, {}, kMostSteps);
   best_loss_ = io::get_number(part("best"), "loss", name);
   waited_ = io::get_size(part("best"), "waited", name);
+  evaluated_step_ = io::get_size(state, "looked_at_step", name, {}, kMostSteps);
+  // null where it was not finite
+  const auto loss = state.find("loss");
+  progress_.loss = loss != state.end() && loss->is_number() ? loss->get<double>() : NAN;
   saved_step_ = step_;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -17,7 +18,7 @@
 namespace bertie {
 namespace {
 
-constexpr std::string_view kStart = "{\"step\":";
+constexpr std::string_view kStart = "{\"step\":", kTokens = ",\"tokens\":", kHeldOut = ",\"held_out_loss\":";
 
 // A line of JSON in memory of fixed size.
 class Line {
@@ -48,9 +49,15 @@ int open_log(const std::filesystem::path& path, uint64_t last_step) {
   if (file < 0)
     throw Error(fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(errno)));
   size_t keep = 0;
-  {
+  try {
     const io::MappedFile log(path);
+    if (!is_run_log(log.text()))
+      throw Error(fmt::format("{} is not a log of Bertie's, and would be overwritten", path.string()),
+                  "another --out, or move that file away");
     keep = log_bytes_up_to(log.text(), last_step);
+  } catch (...) {
+    close(file);
+    throw;
   }
   if (ftruncate(file, off_t(keep)) != 0) {
     const int error = errno;
@@ -61,6 +68,17 @@ int open_log(const std::filesystem::path& path, uint64_t last_step) {
 }
 
 }  // namespace
+
+bool is_run_log(std::string_view log) {
+  const size_t digits = std::min(kStart.size(), log.size());
+  if (log.substr(0, digits) != kStart.substr(0, digits)) return false;
+  const std::string_view rest = log.substr(std::min(log.find_first_not_of("0123456789", digits), log.size()));
+  for (const std::string_view next : {kTokens, kHeldOut}) {
+    const size_t common = std::min(next.size(), rest.size());
+    if (rest.substr(0, common) == next.substr(0, common)) return true;
+  }
+  return false;
+}
 
 size_t log_bytes_up_to(std::string_view log, uint64_t last_step) {
   size_t begin = 0;

@@ -17,7 +17,8 @@ namespace bertie {
 
 class RunLog {
  public:
-  // Keeps lines of steps up to `last_step`. Throws Error.
+  // Keeps lines of steps up to `last_step`. Throws Error, also where a log.jsonl is not a run's: that stays
+  // as it is.
   RunLog(const std::filesystem::path& folder, uint64_t last_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -35,5 +36,8 @@ class RunLog {
 
 // How many bytes of such a log are whole lines of steps up to `last_step`, which come first.
 size_t log_bytes_up_to(std::string_view log, uint64_t last_step);
+
+// Whether this begins as such a log does, which may be empty or end anywhere.
+bool is_run_log(std::string_view log);
 
 }  // namespace bertie

@@ -13,6 +13,7 @@
 #include "train/model_sizes.h"
 #include "train/pair_source.h"
 #include "train/pretraining_source.h"
+#include "train/spread_source.h"
 #include "train/trainer.h"
 
 namespace bertie {
@@ -28,6 +29,10 @@ LessonHeads heads_of(Objective objective) {
 }
 
 void check_choice(const PretrainJob& job) {
+  constexpr const char* kObjectives[] = {"mlm+nsp", "mlm", "mlm+sop", "causal", "seq2seq"};
+  if (std::find(std::begin(kObjectives), std::end(kObjectives), job.objective) == std::end(kObjectives))
+    throw Error(fmt::format("there is no objective {}", io::quote(job.objective)),
+                "--objective mlm+nsp, mlm, mlm+sop, causal or seq2seq");
   const int given = !job.size.empty() + !job.config.empty();
   if (given > 1) throw Error("a model has a size or a config.json, not both", "--size or --config alone");
   if (given == 0 && job.from.empty())
@@ -113,11 +118,17 @@ std::vector<fs::path> tokenizer_files(const fs::path& folder) {
 struct Setup {
   std::unique_ptr<Learner> learner = {};
   std::unique_ptr<LessonSource> source = {}, held_out = {};
-  size_t held_out_sequences = 0;
+  size_t eval_sequences = 0;  // of held_out, for each look
+  std::string note = {};      // worth saying, if not empty
   LessonHeads heads = {};
   fs::path tokenizer = {};  // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
+
+  void look_at(std::unique_ptr<LessonSource> all, size_t sequences, size_t wanted) {
+    eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
+    if (eval_sequences > 0) held_out = make_spread_source(std::move(all), sequences, eval_sequences);
+  }
 };
 
 Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
@@ -127,6 +138,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   PretrainingOptions data{.objective = objective,
                           .max_length = job.max_length,
                           .mask_rate = job.mask_rate,
+                          .max_predictions = job.max_predictions,
                           .whole_words = job.whole_words,
                           .seed = job.train.seed};
   Setup setup{.heads = heads_of(objective), .tokenizer = job.data, .hidden = config.hidden};
@@ -136,8 +148,8 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   if (job.train.eval_every > 0 && has_held_out(job.data)) {
     data.held_out = true;
     auto held_out = make_pretraining_source(job.data, tokenizer, data);
-    setup.held_out_sequences = held_out->sequences();
-    setup.held_out = std::move(held_out);
+    const size_t sequences = held_out->sequences();
+    setup.look_at(std::move(held_out), sequences, job.train.eval_sequences);
   }
   std::vector<Head> heads{setup.heads.tokens};
   if (setup.heads.labels) heads.push_back(*setup.heads.labels);
@@ -156,12 +168,16 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
   setup.hidden = config.hidden;
   setup.dropout = std::max({config.dropout, config.attention_dropout, config.activation_dropout});
   PairOptions data{.max_length = job.max_length, .seed = job.train.seed};
-  setup.source = make_pair_source(file, tokenizer, config, data);
+  auto source = make_pair_source(file, tokenizer, config, data);
+  if (source->cut() > 0)
+    setup.note = fmt::format("{} of {} pairs are longer than {} tokens and are cut (--max-length)",
+                             source->cut(), source->sequences(), job.max_length);
+  setup.source = std::move(source);
   if (folder && job.train.eval_every > 0 && fs::exists(held_out)) {
     data.shuffle = false;
     auto pairs = make_pair_source(held_out, tokenizer, config, data);
-    setup.held_out_sequences = pairs->sequences();
-    setup.held_out = std::move(pairs);
+    const size_t sequences = pairs->sequences();
+    setup.look_at(std::move(pairs), sequences, job.train.eval_sequences);
   }
   setup.learner = make_learner(config, job.train.seed, how);
   return setup;
@@ -175,11 +191,22 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
                            .recompute = job.recompute};
   const Setup setup = job.objective == "seq2seq" ? pairs_setup(job, how) : encoder_setup(job, how);
+  const auto note = [&](const std::string& what) {
+    if (!what.empty() && ranks.rank() == 0 && events.note) events.note(what);
+  };
+  note(setup.note);
+  if (!setup.held_out && job.train.eval_every > 0)
+    note(
+        fmt::format("{} has no held-out part, so there are no looks at one and no link to a best checkpoint: "
+                    "the last one is {} ({})",
+                    job.data.string(), (job.train.out / "last").string(),
+                    job.objective == "seq2seq" ? "held_out.tsv would be one"
+                                               : "bertie prepare --held-out 0.01 makes one"));
   if (!job.from.empty()) {
     const std::vector<std::string> fresh = setup.learner->load(job.from);
-    if (!fresh.empty() && ranks.rank() == 0 && events.note)
-      events.note(fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],
-                              fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
+    if (!fresh.empty())
+      note(fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],
+                       fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
 
   TrainOptions options = job.train;
@@ -187,16 +214,17 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
   if (options.steps == 0 && options.tokens == 0 && options.seconds == 0) options.steps = kUsualSteps;
   options.max_length = job.max_length;
   options.drops_out = setup.dropout > 0;
-  options.eval_sequences = std::min(options.eval_sequences, setup.held_out_sequences);
+  options.eval_sequences = setup.eval_sequences;
   Trainer trainer({.learner = *setup.learner,
                    .source = *setup.source,
-                   .held_out = options.eval_sequences > 0 ? setup.held_out.get() : nullptr,
+                   .held_out = setup.held_out.get(),
                    .ranks = ranks,
                    .heads = setup.heads,
                    .files = tokenizer_files(setup.tokenizer),
                    .about = {{"objective", job.objective},
                              {"max_length", job.max_length},
                              {"mask_rate", job.mask_rate},
+                             {"max_predictions", job.max_predictions},
                              {"whole_words", job.whole_words},
                              {"dropout", setup.dropout}}},
                   options, events);

@@ -4,7 +4,10 @@
 //   run/step-000500/     config.json, model.safetensors and the tokenizer's files: a whole model
 //                        optimizer.safetensors   the moments, two flat tensors
 //                        state.json              counters, where the data was, and the SHA-256 of the others
+//                                                and of itself
 //   run/last, run/best   links to checkpoints
+//   run/damaged-step-…   checkpoints that were not whole when a run went on from an older one
+//   run/.step-….tmp.…    what is being written or removed
 //   run/log.jsonl, run/events.out.tfevents.*     train/log.h
 //
 // A checkpoint is written under another name and gets its own when all of it is on the disk, so one that has
@@ -40,15 +43,22 @@ class RunFolder {
     std::filesystem::path folder;
     nlohmann::json state;  // of state.json
   };
-  // The newest checkpoint that is whole; each one that is not is told to `damaged`, with the reason.
+  // The newest checkpoint that is whole; each newer one that is not is told to `damaged`, with the reason.
+  // Nothing where there are no checkpoints at all. Throws Error where none is whole, and for one that may be
+  // whole but cannot be read here: of a newer Bertie, or somebody else's.
   std::optional<Found> newest(const std::function<void(const std::string&)>& damaged) const;
+  // A run goes on from `found`: newer ones are put aside under other names (each is told to `said`), so that
+  // they are not in the way of what comes, and the links are put right: to `found`, and to `best`, a step (0:
+  // none).
+  void go_on_from(const Found& found, uint64_t best,
+                  const std::function<void(const std::string&)>& said) const;
 
   // write(folder) makes all files but state.json, to which the sums are added. Then it is the last
   // checkpoint, and the best one if `best`. Throws Error; then the checkpoints are what they were.
   std::filesystem::path save(uint64_t step, const std::function<void(const std::filesystem::path&)>& write,
                              nlohmann::ordered_json state, bool best);
-  // Removes all but the `keep` newest and the best.
-  void prune(size_t keep) const;
+  // Removes all but the `keep` newest, those in `spared`, and those that links point to.
+  void prune(size_t keep, std::vector<uint64_t> spared) const;
   // What killed processes left behind.
   void remove_leftovers() const;
 

@@ -44,6 +44,11 @@ Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEve
       batches_(parts.learner, parts.ranks, parts.heads,
                {.batch = options.batch, .accumulate = options.accumulate, .max_length = options.max_length}) {
   check(options);
+  if (options_.patience > 0 && (!parts_.held_out || options_.eval_every == 0))
+    throw Error(
+        "patience counts looks at held-out data, and this run makes none",
+        "data with a held-out part (bertie prepare --held-out 0.01) and an --eval-every above 0, or no "
+        "--patience");
   if (parts_.held_out) held_out_start_ = parts_.held_out->cursor();
   begin();
 }
@@ -61,6 +66,7 @@ double Trainer::fraction_at(double seconds) const {
 bool Trainer::finished() const { return fraction_at(agreed_seconds_) >= 1; }
 
 void Trainer::step() {
+  open_log();
   agreed_seconds_ = seconds();
   std::optional<uint64_t> seed;
   if (options_.drops_out) seed = dropout_seed(options_.seed, step_);
@@ -116,11 +122,12 @@ void Trainer::tell_skipped(const StepTaken& taken) const {
 }
 
 bool Trainer::eval_due() const {
-  return parts_.held_out && options_.eval_every > 0 && evaluated_step_ != step_ &&
+  return parts_.held_out && options_.eval_every > 0 && step_ > 0 && evaluated_step_ != step_ &&
          (step_ % options_.eval_every == 0 || finished());
 }
 
 EvalResult Trainer::evaluate() {
+  open_log();
   parts_.held_out->seek(held_out_start_);
   StepSums sums;
   for (size_t done = 0; done < options_.eval_sequences;) {
@@ -129,6 +136,7 @@ EvalResult Trainer::evaluate() {
     done += count;
   }
   evaluated_step_ = step_;
+  saved_step_.reset();  // a checkpoint of this step does not know of this look
   EvalResult r{.step = step_,
                .loss = sums.loss(),
                .token_loss = StepSums::mean(sums.tokens),
@@ -148,18 +156,17 @@ EvalResult Trainer::evaluate() {
 }
 
 bool Trainer::save_due() const {
-  if (saved_step_ == step_) return false;
+  if (saved_step_ == step_ || step_ == 0) return false;
   if (options_.save_every > 0 && step_ % options_.save_every == 0) return true;
   return options_.save_seconds > 0 && since(saved_at_) >= options_.save_seconds;
 }
 
 TrainResult Trainer::run() {
   TrainResult result;
-  while (!finished()) {
-    step();
-    const bool stop = parts_.ranks.any(events_.stop && events_.stop());
-    bool best = false;
-    if (!stop && eval_due()) best = evaluate().best;
+  // What is due after a step comes first: a run that was stopped between a step and its look goes on there,
+  // and one that has ended ends again.
+  for (bool stop = false;; stop = parts_.ranks.any(events_.stop && events_.stop())) {
+    const bool best = !stop && eval_due() && evaluate().best;
     if (best || save_due()) save(best);
     if (stop) {
       result.end = TrainEnd::kStopped;
@@ -169,6 +176,8 @@ TrainResult Trainer::run() {
       result.end = TrainEnd::kPatience;
       break;
     }
+    if (finished()) break;
+    step();
   }
   if (saved_step_ != step_) save();
   result.step = step_, result.tokens = tokens_, result.skipped = optimiser_.skipped();

@@ -62,6 +62,7 @@ class Trainer {
   bool eval_due() const;
   bool save_due() const;
   void begin();
+  void open_log();
   void restore(const RunFolder::Found& found);
   void set_state(const nlohmann::json& state, const std::string& name);
   nlohmann::ordered_json state() const;

@@ -197,13 +197,152 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--time", "5"}), 2, "a time with its unit");
   fails(arguments("x", {"--tokens", "many"}), 2, "500M");
   fails(arguments("x", {"--save-every", "often"}), 2, "a time with its unit");
-  fails(arguments("x", {"--dropout", "1"}), 2, "--dropout takes a share");
+  fails(arguments("x", {"--dropout", "1"}), 2, "--dropout takes a share from 0 to less than 1");
+  fails(arguments("x", {"--mask-rate", "0"}), 2, "--mask-rate takes a share above 0 and less than 1");
+  fails(arguments("x", {"--mask-rate", "0"}), 2, "--mask-rate 0.15");
+  fails(arguments("x", {"--rate", "-1"}), 2, "try: --rate 1e-4");
+  fails(arguments("x", {"--clip", "-1"}), 2, "try: --clip 1\n");
+  fails(arguments("x", {"--decay", "-1"}), 2, "try: --decay 0.01");
+  fails(arguments("x", {"--save-every", "0"}), 2, "a number of steps above 0, or a time");
+  fails(arguments("x", {"--objective", "nsp"}), 1, "causal or seq2seq");
+  fails(arguments("x", {"--max-predictions", "0"}), 2, "from 1 to");
+  fails(arguments("x", {"--patience", "2", "--eval-every", "0"}), 1,
+        "patience counts looks at held-out data");
+  write_all(folder_ / "file", "x");
+  fails(arguments("file"), 1, "another --out");
   fails(arguments("x", {"--max-length", "300"}), 1, "--max-length 40");
   fails(arguments("x", {"--accumulate", "5"}), 1, "cannot be cut");
   fails(arguments("x", {"--objective", "mlmm"}), 1, "no objective");
   fails({"pretrain", "--data", folder_.path(), "--size", "tiny", "--out", out}, 1, "");
   EXPECT_EQ(run(arguments("run", {"-q"})).code, 0);
   fails(arguments("run"), 1, "--resume");
+}
+
+TEST_F(Pretrain, WithoutHeldOutDataItSaysSo) {
+  ASSERT_EQ(run({"prepare", "--vocab", *shards_ / "vocab.txt", "--out", folder_ / "data",
+                 *shards_ / "text.txt", "-q"})
+                .code,
+            0);
+  std::vector<std::string> words = arguments("run", {"--steps", "2"});
+  words[2] = folder_ / "data";
+  const Result r = run(words);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("has no held-out part"), std::string::npos) << r.err;
+  EXPECT_NE(r.out.find("the model to use is " + (folder_ / "run/last").string()), std::string::npos) << r.out;
+  words.insert(words.end(), {"--resume", "--patience", "3"});
+  const Result impatient = run(words);
+  EXPECT_EQ(impatient.code, 1);
+  EXPECT_NE(impatient.err.find("patience counts looks"), std::string::npos) << impatient.err;
+}
+
+TEST_F(Pretrain, ALookIsAtAsManySequencesAsAskedFor) {
+  std::map<std::string, double> losses;
+  for (const char* sequences : {"1", "0", "1000000"}) {
+    const Result r =
+        run(arguments(sequences, {"--steps", "1", "--eval-sequences", sequences, "--json", "-q"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    losses[sequences] = json::parse(r.out)["best"]["loss"];
+  }
+  EXPECT_EQ(losses["0"], losses["1000000"]) << "all of them";
+  EXPECT_NE(losses["0"], losses["1"]);
+}
+
+// A single masked token is told in each sequence.
+TEST_F(Pretrain, PredictionsCanBeLimited) {
+  std::map<std::string, std::string> models;
+  for (const char* most : {"1", "4", "30"}) {
+    ASSERT_EQ(run(arguments(most, {"--steps", "3", "--max-predictions", most, "-q"})).code, 0);
+    models[most] = model_of(most, "step-000003");
+  }
+  ASSERT_EQ(run(arguments("none", {"--steps", "3", "-q"})).code, 0);
+  EXPECT_NE(models["1"], models["4"]);
+  EXPECT_EQ(models["30"], model_of("none", "step-000003")) << "more than the rate asks for";
+}
+
+TEST_F(Pretrain, PairsThatAreCutAreSaid) {
+  const fs::path data = folder_ / "pairs";
+  fs::create_directories(data);
+  std::string vocabulary = kVocabulary;
+  write_all(data / "vocab.txt", vocabulary);
+  write_all(data / "train.tsv", "you found me\tme\nyou\tme the river bank the river bank the river bank\n");
+  const Result r = run({"pretrain", "--data", data, "--size", "tiny", "--objective", "seq2seq", "--out",
+                        folder_ / "run", "--max-length", "8", "--batch", "2", "--steps", "1"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("1 of 2 pairs are longer than 8 tokens"), std::string::npos) << r.err;
+}
+
+// The program is killed again and again, two times in five while it writes a checkpoint, with looks at
+// held-out data and a best model. When it has come to step 200 all the same, everything is what it is without
+// kills. BERTIE_KILLS says how often; runs that come to their end before that begin again.
+TEST_F(Pretrain, KillsAtAnyMomentChangeNothing) {
+  const char* wanted = getenv("BERTIE_KILLS");
+  const int kills = wanted ? std::stoi(wanted) : 8;
+  unsigned draw = wanted ? unsigned(time(nullptr)) : 7;
+  const auto below = [&](unsigned n) { return ((draw = draw * 1664525u + 1013904223u) >> 8) % n; };
+  const std::vector<std::string> more = {
+      "--steps", "200", "--save-every", "7",     "--eval-every", "10",         "--eval-sequences",
+      "16",      "-q",  "--rate",       "0.003", "--resume",     "--patience", "15"};
+  ASSERT_EQ(run(arguments("whole", more)).code, 0);
+  const auto is_temporary = [](const fs::directory_entry& e) {
+    return e.path().filename().string().starts_with(".step-");
+  };
+  const auto being_written = [&](const fs::path& run) {
+    std::error_code error;
+    for (fs::directory_iterator i(run, error), end; !error && i != end; i.increment(error))
+      if (is_temporary(*i)) return true;
+    return false;
+  };
+  const auto looks = [&](const std::string& out) {
+    std::string all;
+    for (const std::string& line : lines(read_all(folder_ / out / "log.jsonl")))
+      if (line.find("held_out_loss") != line.npos) all += line + "\n";
+    return all;
+  };
+  int done = 0, inside = 0, runs = 0;
+  while (done < kills) {
+    const std::string out = "parts" + std::to_string(runs++);
+    for (bool ended = false; !ended;) {
+      if (done == kills) {
+        const Result last = run(arguments(out, more));
+        ASSERT_EQ(last.code, 0) << last.err;
+        break;
+      }
+      const Result r = run(arguments(out, more), {.meanwhile = [&](pid_t child) {
+                             usleep(below(200'000));
+                             if (done % 5 < 2)  // wait for a checkpoint
+                               for (int i = 0; i < 50'000 && !being_written(folder_ / out); ++i) {
+                                 siginfo_t info{};
+                                 if (waitid(P_PID, id_t(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+                                     info.si_pid == child)
+                                   break;
+                                 usleep(20);
+                               }
+                             if (done % 5 < 2) usleep(below(1000));
+                             kill(child, SIGKILL);
+                           }});
+      ended = r.code != 1000 + SIGKILL;
+      if (ended) {
+        ASSERT_EQ(r.code, 0) << r.err;
+        EXPECT_EQ(r.err, "");
+      } else {
+        ++done, inside += being_written(folder_ / out);
+      }
+    }
+    for (const char* file : {"model.safetensors", "optimizer.safetensors", "config.json"})
+      for (const char* link : {"last", "best"})
+        EXPECT_EQ(read_all(folder_ / out / link / file), read_all(folder_ / "whole" / link / file))
+            << link << file;
+    for (const char* link : {"last", "best"})
+      EXPECT_EQ(fs::read_symlink(folder_ / out / link), fs::read_symlink(folder_ / "whole" / link));
+    EXPECT_EQ(looks(out), looks("whole"));
+    for (const auto& entry : fs::directory_iterator(folder_ / out)) {
+      const std::string name = entry.path().filename();
+      EXPECT_FALSE(is_temporary(entry) || name.starts_with("damaged")) << name;
+    }
+  }
+  EXPECT_EQ(fs::read_symlink(folder_ / "whole/last"), "step-000200");
+  EXPECT_GT(inside, 0) << "no kill fell into the writing of a checkpoint";
+  std::printf("%d kills, %d of them inside the writing of a checkpoint, in %d runs\n", done, inside, runs);
 }
 
 TEST(BenchPretrain, GivesNumbers) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_learner.h"
+#include "io/expect_error.h"
 #include "io/temp_folder.h"
 #include "support/numbers.h"
 
@@ -51,6 +52,37 @@ TEST(RunLog, LinesOfLaterStepsAndHalfLinesAreTakenBack) {
   EXPECT_EQ(log_bytes_up_to(log, 99), log.size() - 4);
   EXPECT_EQ(log_bytes_up_to("", 99), 0u);
   EXPECT_EQ(log_bytes_up_to("something else\n", 99), 0u);
+}
+
+TEST(RunLog, AFileThatIsNotARunsIsLeftAlone) {
+  for (const char* ours : {"", "{\"st", "{\"step\":1", "{\"step\":10,\"tok", "{\"step\":10,\"tokens\":5}\n",
+                           "{\"step\":10,\"held_out_loss\":5}\n{\"step\":20,\"tok"})
+    EXPECT_TRUE(is_run_log(ours)) << ours;
+  for (const char* other :
+       {"x", "something else\n", "{\"step\":1,\"loss\":2}\n", "{\"step\": 1}\n", "{}\n"}) {
+    EXPECT_FALSE(is_run_log(other)) << other;
+    TempFolder folder;
+    folder.write("log.jsonl", other);
+    expect_error("not a log of Bertie's", [&] { RunLog(folder.path(), 0); });
+    EXPECT_EQ(read_all(folder.path() / "log.jsonl"), other);
+  }
+}
+
+// Also one of the run itself, until the checkpoint is accepted.
+TEST(RunLog, IsNotTouchedByARunThatCannotGoOn) {
+  TempFolder folder;
+  TrainOptions o = fake_options(folder.path());
+  const auto alone = join_ranks();
+  FakeLearner learner, other(60);
+  FakeSource source;
+  Trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o).run();
+  const std::string log = read_all(folder.path() / "log.jsonl") + "{\"step\":41,\"tokens\":1}\n";
+  folder.write("log.jsonl", log);
+  o.resume = true;
+  expect_error("another model", [&] {
+    Trainer({.learner = other, .source = source, .ranks = *alone, .heads = kFakeHeads}, o);
+  });
+  EXPECT_EQ(read_all(folder.path() / "log.jsonl"), log);
 }
 
 TEST(RunLog, ARunThatGoesOnTellsEachStepOnce) {

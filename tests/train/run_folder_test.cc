@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,35 +92,107 @@ TEST(RunFolder, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
   std::vector<Harm> harms;
   for (const char* file : {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
     harms.push_back({file, cut}), harms.push_back({file, remove});
-    if (std::string(file) != "state.json") harms.push_back({file, flip});
+    harms.push_back({file, flip});
   }
+  // Still JSON, and what is in it still makes sense.
+  harms.push_back({"state.json", [](const fs::path& file) {
+                     std::string text = read_all(file);
+                     text.replace(text.find("\"tokens\": ") + 10, 1, "9");
+                     std::ofstream(file, std::ios::binary) << text;
+                   }});
   for (const Harm& harm : harms) {
     TrainedRun run;
     run.go(30);
     harm.harm(run.at(30) / harm.file);
     EXPECT_TRUE(same_bits(run.go(40), expected)) << harm.file;
-    ASSERT_EQ(run.warnings.size(), 1u) << harm.file;
+    ASSERT_EQ(run.warnings.size(), 2u) << harm.file;
     EXPECT_NE(run.warnings[0].find("step-000030 is damaged"), std::string::npos) << run.warnings[0];
     EXPECT_EQ(RunFolder(run.options.out).newest({})->step, 40u);
   }
 }
 
-TEST(RunFolder, WhereAllAreDamagedTheRunStarts) {
-  TrainedRun run, whole;
+TEST(RunFolder, WhereNoneIsWholeTheRunDoesNotStartAnew) {
+  TrainedRun run;
   run.go(20);
   for (uint64_t step : {10, 20}) fs::remove(run.at(step) / "state.json");
-  EXPECT_TRUE(same_bits(run.go(40), whole.go(40)));
+  expect_error("none that is whole", [&] { run.go(40); });
   EXPECT_EQ(run.warnings.size(), 2u);
+  EXPECT_EQ(RunFolder(run.options.out).steps(), (std::vector<uint64_t>{10, 20}));
 }
 
-TEST(RunFolder, LeftoversOfKilledProcessesGo) {
+TEST(RunFolder, ACheckpointOfANewerBertieIsAnErrorNotDamage) {
+  TrainedRun run;
+  run.go(20);
+  std::string text = read_all(run.at(20) / "state.json");
+  const std::string format = "\"format\": ";
+  text.replace(text.find(format) + format.size(), 1, "9");
+  std::ofstream(run.at(20) / "state.json") << text;
+  expect_error("has format 9", [&] { run.go(40); });
+  EXPECT_TRUE(run.warnings.empty());
+}
+
+TEST(RunFolder, ARenamedCheckpointIsNotOfItsNewStep) {
+  TrainedRun run, whole;
+  run.go(20);
+  fs::rename(run.at(20), run.at(30));
+  EXPECT_TRUE(same_bits(run.go(40), whole.go(40)));
+  ASSERT_EQ(run.warnings.size(), 2u);
+  EXPECT_NE(run.warnings[0].find("is of step 20"), std::string::npos) << run.warnings[0];
+}
+
+// What is newer than where a run goes on from is neither kept for good nor in the way of what comes.
+TEST(RunFolder, WhatWasJustSavedIsNeverPruned) {
+  TrainedRun run;
+  run.options.keep = 3, run.options.save_every = 20;
+  run.go(60);
+  fs::remove(run.at(60) / "model.safetensors");
+  run.options.keep = 1;
+  run.go(45);
+  EXPECT_EQ(RunFolder(run.options.out).steps(), (std::vector<uint64_t>{45}));
+  EXPECT_TRUE(fs::exists(run.options.out / "damaged-step-000060/state.json"));
+  EXPECT_TRUE(fs::exists(run.options.out / "last/state.json"));
+  ASSERT_EQ(run.warnings.size(), 2u);
+  EXPECT_NE(run.warnings[1].find("is now damaged-step-000060"), std::string::npos) << run.warnings[1];
+}
+
+TEST(RunFolder, PruningSparesWhatItIsToldAndWhatLinksPointTo) {
+  TempFolder place;
+  RunFolder folder(place.path());
+  const auto write = [](const fs::path& to) { std::ofstream(to / "config.json") << "{}"; };
+  for (uint64_t step : {10, 20, 30, 40, 50}) folder.save(step, write, {{"step", step}}, step == 20);
+  folder.save(5, write, {{"step", 5}}, false);
+  folder.prune(1, {30});
+  EXPECT_EQ(folder.steps(), (std::vector<uint64_t>{5, 20, 30, 50}));
+}
+
+// Killed after the checkpoint got its name, before the links did.
+TEST(RunFolder, LinksFollowWhereARunGoesOn) {
+  TrainedRun run;
+  run.go(30);
+  fs::remove(run.options.out / "last");
+  fs::create_directory_symlink("step-000010", run.options.out / "last");
+  fs::create_directory_symlink("step-000777", run.options.out / "best");
+  run.go(30);
+  EXPECT_EQ(fs::read_symlink(run.options.out / "last"), "step-000030");
+  EXPECT_FALSE(fs::is_symlink(run.options.out / "best")) << "it points to nothing";
+  RunFolder folder(run.options.out);
+  folder.go_on_from(*folder.newest({}), 30, {});
+  EXPECT_EQ(fs::read_symlink(run.options.out / "best"), "step-000030");
+}
+
+TEST(RunFolder, LeftoversOfKilledProcessesGoAndNothingElse) {
   TrainedRun run;
   run.go(10);
-  fs::create_directories(run.options.out / "step-000020.abc123/x");
-  fs::create_directories(run.options.out / "mine.abc123");
+  const std::vector<std::string> ours = {".step-000020.tmp.abc123", ".last.tmp.000000", ".best.tmp.zzzzzz"},
+                                 others = {"mine.abc123",         "best.backup",
+                                           "step-000060.saved1",  ".step-000020.tmp.ABC123",
+                                           ".step-20.tmp.abc123", ".mine.tmp.abc123",
+                                           ".tmp.abc123"};
+  for (const auto& names : {ours, others})
+    for (const std::string& name : names) fs::create_directories(run.options.out / name / "x");
   run.go(20);
-  EXPECT_FALSE(fs::exists(run.options.out / "step-000020.abc123"));
-  EXPECT_TRUE(fs::exists(run.options.out / "mine.abc123"));
+  for (const std::string& name : ours) EXPECT_FALSE(fs::exists(run.options.out / name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(run.options.out / name / "x")) << name;
 }
 
 int in_a_child(const std::function<int()>& body) {
@@ -177,6 +250,23 @@ TEST(RunFolder, AFullDiskIsAnErrorAndTheCheckpointBeforeIsWhole) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(RunFolder, AFileThatMayNotBeReadIsAnErrorNotDamage) {
+  TrainedRun run;
+  run.go(20);
+  chmod((run.at(20) / "model.safetensors").c_str(), 0);
+  const int code = in_a_child([&] {
+    if (geteuid() == 0) {
+      for (fs::path p = run.options.out; p.has_relative_path(); p = p.parent_path())
+        if (p.string().starts_with(run.folder.path().string())) chmod(p.c_str(), 0777);
+      if (setgid(65534) != 0 || setuid(65534) != 0) return 77;
+    }
+    return error_of("cannot read", [&] { run.go(40); });
+  });
+  if (code == 77) GTEST_SKIP() << "cannot become somebody else";
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(RunFolder(run.options.out).steps(), (std::vector<uint64_t>{10, 20}));
+}
+
 TEST(RunFolder, AFolderThatMayNotBeWrittenIsAnErrorAtTheStart) {
   TrainedRun run;
   run.go(10);
@@ -187,10 +277,14 @@ TEST(RunFolder, AFolderThatMayNotBeWrittenIsAnErrorAtTheStart) {
   if (code == 77) GTEST_SKIP() << "cannot become somebody else";
   EXPECT_EQ(code, 0);
   EXPECT_EQ(RunFolder(run.options.out).newest({})->step, 10u);
-  expect_error("cannot write", [&] {
-    run.folder.write("file", "x");
-    RunFolder here(run.folder.path() / "file" / "run");
-  });
+  run.folder.write("file", "x");
+  for (const fs::path& out : {run.folder.path() / "file" / "run", run.folder.path() / "file"}) try {
+      RunFolder here(out);
+      ADD_FAILURE() << out;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cannot write"), std::string::npos) << error.what();
+      EXPECT_NE(error.hint().find("--out"), std::string::npos) << error.hint();
+    }
 }
 
 // A process killed at any moment, also in the middle of a checkpoint, loses nothing but the steps since.

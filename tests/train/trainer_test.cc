@@ -228,6 +228,83 @@ TEST(Trainer, StopsWhenAskedSavesAndGoesOnToTheSameBits) {
   EXPECT_TRUE(same_bits(whole.parameters(), second.parameters()));
 }
 
+// Options under which the held-out loss soon no longer falls.
+TrainOptions impatient(const fs::path& out) {
+  TrainOptions o = fake_options(out);
+  o.steps = 400, o.eval_every = 5, o.eval_sequences = 30, o.patience = 3, o.keep = 1, o.rate = 0.2;
+  o.schedule = Schedule::kConstant;
+  return o;
+}
+
+TEST(Trainer, ARunThatLostPatienceStaysWhereItIs) {
+  TempFolder folder;
+  TrainOptions o = impatient(folder.path());
+  const TrainResult before = Fixture().trainer(o, {}, true).run();
+  ASSERT_EQ(before.end, TrainEnd::kPatience);
+  o.resume = true;
+  const TrainResult after = Fixture().trainer(o, {}, true).run();
+  EXPECT_EQ(after.end, TrainEnd::kPatience);
+  EXPECT_EQ(after.step, before.step);
+  EXPECT_EQ(after.loss, before.loss);
+}
+
+// Stopped where a look is due, which comes when it goes on: the same looks, the same best one, the same end.
+TEST(Trainer, ALookThatWasDueWhenARunStoppedIsMadeUpFor) {
+  TempFolder folder;
+  TrainOptions o = impatient(folder.path() / "whole");
+  std::vector<double> looks, in_parts;
+  const TrainResult whole =
+      Fixture().trainer(o, {.evaluated = [&](const EvalResult& r) { looks.push_back(r.loss); }}, true).run();
+  o.out = folder.path() / "parts";
+  TrainResult parts;
+  for (int sessions = 0; sessions == 0 || parts.end == TrainEnd::kStopped; ++sessions) {
+    ASSERT_LT(sessions, 400);
+    int steps = 0;
+    Fixture f;
+    parts = f.trainer(o,
+                      {.evaluated = [&](const EvalResult& r) { in_parts.push_back(r.loss); },
+                       .stop = [&] { return ++steps == 5; }},
+                      true)
+                .run();
+    o.resume = true;
+  }
+  EXPECT_EQ(parts.end, TrainEnd::kPatience);
+  EXPECT_EQ(parts.step, whole.step);
+  EXPECT_EQ(parts.best_step, whole.best_step);
+  EXPECT_EQ(in_parts, looks);
+  EXPECT_EQ(fs::read_symlink(folder.path() / "parts/best"), fs::read_symlink(folder.path() / "whole/best"));
+}
+
+TEST(Trainer, AFinishedRunThatGoesOnHasItsLossAndLeavesNoTrace) {
+  TempFolder folder;
+  TrainOptions o = fake_options(folder.path());
+  const TrainResult before = Fixture().trainer(o).run();
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder.path())) all.push_back(entry.path().filename());
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  const auto there = names();
+  o.resume = true;
+  const TrainResult after = Fixture().trainer(o).run();
+  EXPECT_EQ(after.loss, before.loss);
+  EXPECT_GT(after.loss, 0);
+  EXPECT_EQ(after.step, before.step);
+  EXPECT_EQ(names(), there);
+}
+
+// A loss that is not finite has no place in JSON.
+TEST(Trainer, GoesOnAfterALossThatWasNotFinite) {
+  TempFolder folder;
+  TrainOptions o = fake_options(folder.path());
+  Fixture f;
+  for (float& p : f.learner.parameters()) p = kNaN;
+  f.trainer(o).run();
+  o.resume = true, o.steps = 41;
+  EXPECT_EQ(Fixture().trainer(o).run().step, 41u);
+}
+
 TEST(Trainer, GoesOnWithAnotherNumberOfRanks) {
   TempFolder folder;
   Fixture whole, second;
@@ -293,11 +370,12 @@ TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   Fixture a, b;
   TrainOptions o = fake_options(folder.path());
   a.trainer(o).run();
-  o.resume = true, o.batch = 16, o.steps = 50;
+  o.resume = true, o.batch = 16, o.steps = 50, o.method = OptimiserMethod::kLamb;
   std::vector<std::string> warnings;
   b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
-  ASSERT_EQ(warnings.size(), 1u);
+  ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0], "the run goes on with another batch: 16, not 8");
+  EXPECT_EQ(warnings[1], "the run goes on with another optimiser: lamb, not adamw");
 }
 
 }  // namespace
