@@ -220,7 +220,8 @@ std::vector<Command> train_commands() {
                         {"bertie pretrain --data shards --size mini --time 8h --out run", "over night"},
                         {"bertie pretrain --data shards --size mini --time 8h --out run --resume",
                          "go on with it"},
-                        {"mpirun -np 8 --bind-to none bertie pretrain -d shards --size base -o run", "on many machines"}},
+                        {"mpirun -np 8 --bind-to none bertie pretrain -d shards --size base -o run",
+                         "on many machines"}},
            .run = pretrain_command}};
 }
 
