@@ -1,9 +1,11 @@
 // bertie pretrain
 #include "train/pretrain.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -13,22 +15,36 @@
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
+#include "core/parallel.h"
+#include "train/launcher.h"
 #include "train/schedule.h"
 
 namespace bertie::cli {
 namespace {
 
-// The first signal asks the run to save and end; the second ends it at once.
+// The first signal asks the run to save and end; the second ends it at once. But ranks get several from
+// mpirun, which has its own way to end them at once; and first of all SIGCONT (train/launcher.h), which
+// counts when it comes from there.
 std::atomic<int> asked_to_stop{0};
-extern "C" void on_stop_signal(int signal) {
-  if (asked_to_stop.exchange(signal) != 0) _exit(128 + signal);
+std::atomic<pid_t> launched_by{0};
+extern "C" void on_stop_signal(int signal, siginfo_t* info, void*) {
+  const pid_t launcher = launched_by;
+  if (signal == SIGCONT) {
+    if (info->si_pid != launcher) return;
+    signal = SIGTERM;
+  }
+  if (asked_to_stop.exchange(signal) != 0 && launcher == 0) _exit(128 + signal);
 }
 
-void catch_stop_signals() {
+void catch_stop_signals(const Launcher& launcher) {
   struct sigaction action {};
-  action.sa_handler = on_stop_signal;
+  action.sa_sigaction = on_stop_signal;
+  action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  std::vector<int> signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+  if (launcher.several()) launched_by = getppid();
+  if (launcher.several() && launcher.open_mpi && !launcher.passes_job_control) signals.push_back(SIGCONT);
+  for (int signal : signals) {
     struct sigaction before {};
     if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
       sigaction(signal, &action, nullptr);
@@ -194,13 +210,30 @@ std::string shell_word(const std::string& word) {
 }
 
 // The command that goes on with this run.
-std::string resume_command(const Settings& settings, int ranks) {
-  std::string command = ranks > 1 ? fmt::format("mpirun -np {} bertie", ranks) : "bertie";
-  for (const std::string& argument : settings.arguments) command.append(1, ' ').append(shell_word(argument));
-  return fmt::format("{}{}", command, settings.resume ? "" : " --resume");
+std::string resume_command(const Settings& settings, const Launcher& launcher) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& word : more) words.push_back(shell_word(word));
+  };
+  // mpirun's own words; but not where it starts several programs.
+  const bool known =
+      std::find(launcher.command.begin(), launcher.command.end(), ":") == launcher.command.end() &&
+      !launcher.command.empty();
+  if (launcher.several()) words.push_back(known ? shell_word(launcher.command[0]) : "mpirun");
+  if (launcher.several() && launcher.open_mpi && launcher.patience < kGoodPatience)
+    words.push_back(patience_option());
+  if (launcher.several() && known) {
+    add({launcher.command.begin() + 1, launcher.command.end()});
+  } else {
+    if (launcher.several()) words.push_back("[your mpirun options]");
+    add({program_invocation_name});
+    add(settings.arguments);
+  }
+  if (!settings.resume) words.push_back("--resume");
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
-void report(const TrainResult& result, const Settings& settings, int ranks) {
+void report(const TrainResult& result, const Settings& settings, const Launcher& launcher) {
   constexpr const char* kEnds[] = {"limit", "stopped", "patience"};
   if (settings.json) {
     nlohmann::ordered_json out = {{"checkpoint", result.checkpoint.string()},
@@ -211,7 +244,7 @@ void report(const TrainResult& result, const Settings& settings, int ranks) {
                                   {"seconds", result.seconds},
                                   {"loss", result.loss}};
     if (result.best_step > 0) out["best"] = {{"step", result.best_step}, {"loss", result.best_loss}};
-    if (result.end == TrainEnd::kStopped) out["resume"] = resume_command(settings, ranks);
+    if (result.end == TrainEnd::kStopped) out["resume"] = resume_command(settings, launcher);
     print("{}\n", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
@@ -225,7 +258,7 @@ void report(const TrainResult& result, const Settings& settings, int ranks) {
           printable((std::filesystem::path(*settings.out) / "last").string()));
   if (result.end == TrainEnd::kPatience) print("ended because the held-out loss no longer fell\n");
   if (result.end == TrainEnd::kStopped)
-    print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, ranks)));
+    print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, launcher)));
 }
 
 TrainEvents events_of(const Settings& settings, TrainLine& line) {
@@ -250,6 +283,11 @@ TrainEvents events_of(const Settings& settings, TrainLine& line) {
   return events;
 }
 
+// Cores that this rank uses: those it may run on, unless somebody says how many threads.
+int rank_cores(const Settings& settings) {
+  return settings.threads.value_or(0) > 0 ? int(*settings.threads) : available_threads();
+}
+
 }  // namespace
 
 int pretrain_command(const Settings& settings) {
@@ -263,18 +301,24 @@ int pretrain_command(const Settings& settings) {
   const bool speaks = ranks->rank() == 0;
   if (bf16 && speaks && !settings.quiet)
     warn("products in bf16 are not there yet: this run computes in fp32", "--precision fp32 says so itself");
-  catch_stop_signals();
+  const Launcher launcher = Launcher::find();
+  catch_stop_signals(launcher);
+  const std::vector<std::string> advice = launch_advice(launcher, *ranks, rank_cores(settings));
+  if (speaks && !settings.quiet)
+    for (const std::string& word : advice) fmt::print(stderr, "bertie: {}\n", printable(word));
   TrainLine line(speaks && !settings.quiet);
   try {
     const TrainResult result = pretrain(job, *ranks, events_of(settings, line));
     end_progress_line();
-    if (speaks) report(result, settings, ranks->size());
+    if (!speaks) return 0;
+    report(result, settings, launcher);
+    std::fflush(stdout);  // mpirun may let a rank that was stopped wait, and then kill it
     return result.end == TrainEnd::kStopped && asked_to_stop ? 128 + asked_to_stop : 0;
   } catch (const Error& error) {
     if (ranks->size() > 1) {  // the others wait for this one
       end_progress_line();
       warn(fmt::format("rank {}: {}", ranks->rank(), printable(error.what())),
-           printable(error.hint().empty() ? resume_command(settings, ranks->size()) : error.hint()));
+           printable(error.hint().empty() ? resume_command(settings, launcher) : error.hint()));
       ranks->abort(1);
     }
     throw;

@@ -14,7 +14,8 @@ constexpr std::string_view kAbout =
     "newest whole checkpoint, to the same bits as if the run had never stopped; where there are none at "
     "all it starts.\n\n"
     "The run ends at the first of --steps, --tokens and --time, and the learning rate follows that limit. "
-    "With mpirun, ranks share each batch (docs/scaling.md).";
+    "With mpirun, ranks share each batch; give it --bind-to none --mca odls_base_sigkill_timeout 30, so that "
+    "they have all cores, and time to save after Ctrl-C (docs/scaling.md).";
 
 std::vector<Option> model_options() {
   return {{.name = "data",
@@ -232,7 +233,8 @@ std::vector<Command> train_commands() {
                         {"bertie pretrain --data shards --size mini --time 8h --out run", "over night"},
                         {"bertie pretrain --data shards --size mini --time 8h --out run --resume",
                          "go on with it"},
-                        {"mpirun -np 8 bertie pretrain -d shards --size base -o run", "on many machines"}},
+                        {"mpirun -np 8 --bind-to none bertie pretrain -d shards --size base -o run",
+                         "on many machines"}},
            .run = pretrain_command}};
 }
 

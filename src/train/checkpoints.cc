@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "io/sha.h"
+#include "train/agreement.h"
 #include "train/trainer.h"
 
 namespace bertie {
@@ -96,6 +97,21 @@ nlohmann::ordered_json Trainer::description() const {
   return all;
 }
 
+// Limits and all: what ranks must have in common.
+nlohmann::ordered_json Trainer::whole_description() const {
+  const TrainOptions& o = options_;
+  nlohmann::ordered_json all = description();
+  all["model"] = layout();
+  all["data"] = parts_.source.cursor();
+  all["held-out data"] = held_out_start_;
+  all["heads"] = {parts_.heads.tokens, parts_.heads.labels ? int(*parts_.heads.labels) : -1};
+  all["limits"] = {o.steps, o.tokens, o.seconds};
+  all["cooldown"] = o.cooldown;
+  all["eval-every"] = {o.eval_every, o.eval_sequences, o.patience};
+  all["save-every"] = {o.save_every, o.save_seconds};
+  return all;
+}
+
 nlohmann::ordered_json Trainer::state() const {
   return {{"step", step_},
           {"tokens", tokens_},
@@ -110,7 +126,9 @@ nlohmann::ordered_json Trainer::state() const {
 }
 
 fs::path Trainer::save(bool best) {
-  saved_step_ = step_, saved_at_ = Clock::now();
+  expect_same_numbers(parts_.ranks,
+                      {parts_.learner.parameters(), optimiser_.first_moments(), optimiser_.second_moments()});
+  saved_step_ = step_, saved_at_ = clock_;
   if (!folder_) return {};
   checkpoint_ = folder_->save(
       step_,
@@ -126,6 +144,7 @@ fs::path Trainer::save(bool best) {
 }
 
 void Trainer::begin() {
+  expect_same_run(parts_.ranks, whole_description());
   std::string state;
   if (first_rank()) {
     folder_.emplace(options_.out);
@@ -154,9 +173,10 @@ void Trainer::begin() {
     ranks.broadcast(optimiser_.second_moments());
     set_state(io::parse_json(state, "state.json"), (options_.out / "state.json").string());
   }
-  start_ = saved_at_ = Clock::now();
+  start_ = now();
+  clock_ = saved_at_ = first_ranks(ranks, start_);
   agreed_seconds_ = seconds_before_;
-  session_ = rate_from_ = {start_, tokens_, fraction_at(agreed_seconds_)};
+  session_ = rate_from_ = {Clock::now(), tokens_, fraction_at(agreed_seconds_)};
 }
 
 // Logs are opened when there is something to write: a run with nothing left to do leaves them as they are.

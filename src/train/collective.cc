@@ -4,16 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "bertie/error.h"
 #include "core/parallel.h"
+#include "train/launcher.h"
 #include "train/mpi/module.h"
 
 namespace bertie {
@@ -35,18 +33,6 @@ class Alone final : public Collective {
   void barrier() override {}
   void abort(int code) override { std::_Exit(code); }
 };
-
-// How many ranks a launcher says it started: nothing where there is no launcher, 0 where it does not say.
-std::optional<int> ranks_started() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const char* value = std::getenv(name)) {
-      int ranks = 0;
-      std::from_chars(value, value + std::strlen(value), ranks);
-      return ranks;
-    }
-  if (std::getenv("PMIX_RANK")) return 0;
-  return {};
-}
 
 // Where the module may lie: beside the program or the library, as in a build folder, or where it is
 // installed.
@@ -89,9 +75,9 @@ MpiJoin open_module(int ranks) {
 }  // namespace
 
 std::unique_ptr<Collective> join_ranks(const TellOfLoss& tell) {
-  const std::optional<int> ranks = ranks_started();
-  if (!ranks || *ranks == 1) return std::make_unique<Alone>();
-  std::unique_ptr<Collective> joined(open_module(*ranks)(BERTIE_VERSION, tell));
+  const Launcher launcher = Launcher::find();
+  if (!launcher.several()) return std::make_unique<Alone>();
+  std::unique_ptr<Collective> joined(open_module(*launcher.ranks)(BERTIE_VERSION, tell));
   if (!joined)
     throw Error(
         fmt::format("{} belongs to another version of Bertie than this, {}", kMpiModule, BERTIE_VERSION),

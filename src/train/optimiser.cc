@@ -38,8 +38,11 @@ Optimiser::Optimiser(Learner& learner, const TrainOptions& options)
   check(options);
 }
 
-StepTaken Optimiser::step(double rate) {
-  const double norm = std::sqrt(kernels::sum_of_squares(learner_.gradients(), learner_.team()));
+double Optimiser::norm() const {
+  return std::sqrt(kernels::sum_of_squares(learner_.gradients(), learner_.team()));
+}
+
+StepTaken Optimiser::step(double rate, double norm) {
   StepTaken result{.norm = norm};
   result.taken = std::isfinite(norm) && !is_outlier(norm, result.median);
   if (std::isfinite(norm)) remember(norm);

@@ -32,7 +32,11 @@ class Optimiser {
   // The learner outlives it. Throws Error for options that make no sense.
   Optimiser(Learner& learner, const TrainOptions& options);
 
-  StepTaken step(double rate);
+  double norm() const;  // of the gradient
+  StepTaken step(double rate) { return step(rate, norm()); }
+  // With a norm that ranks have agreed on: its last bits depend on the processor, and what is done with it
+  // must not.
+  StepTaken step(double rate, double norm);
 
   uint64_t updates() const { return updates_; }  // steps taken
   uint64_t skipped() const { return skipped_; }

@@ -7,6 +7,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
+#include "train/agreement.h"
 
 namespace bertie {
 namespace {
@@ -53,7 +54,12 @@ Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEve
   begin();
 }
 
-double Trainer::seconds() const { return seconds_before_ + since(start_); }
+double Trainer::now() const {
+  return parts_.clock ? parts_.clock()
+                      : std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+double Trainer::seconds() const { return seconds_before_ + now() - start_; }
 
 double Trainer::fraction_at(double seconds) const {
   double fraction = 0;
@@ -72,7 +78,7 @@ void Trainer::step() {
   if (options_.drops_out) seed = dropout_seed(options_.seed, step_);
   const StepSums sums = batches_.learn(parts_.source, seed, agreed_seconds_);
   const double rate = options_.rate * rates_.factor(fraction_at(agreed_seconds_));
-  const StepTaken taken = optimiser_.step(rate);
+  const StepTaken taken = optimiser_.step(rate, first_ranks(parts_.ranks, optimiser_.norm()));
   ++step_;
   tokens_ += sums.read;
   report(sums, taken, rate);
@@ -158,14 +164,22 @@ EvalResult Trainer::evaluate() {
 bool Trainer::save_due() const {
   if (saved_step_ == step_ || step_ == 0) return false;
   if (options_.save_every > 0 && step_ % options_.save_every == 0) return true;
-  return options_.save_seconds > 0 && since(saved_at_) >= options_.save_seconds;
+  return options_.save_seconds > 0 && clock_ - saved_at_ >= options_.save_seconds;
+}
+
+// What leads to meetings of ranks is decided by rank 0's clock, and a stop by whoever is asked to.
+bool Trainer::agree_to_stop() {
+  double said[] = {events_.stop && events_.stop() ? 1.0 : 0.0, first_rank() ? now() : 0.0};
+  parts_.ranks.sum(said);
+  clock_ = said[1];
+  return said[0] > 0;
 }
 
 TrainResult Trainer::run() {
   TrainResult result;
   // What is due after a step comes first: a run that was stopped between a step and its look goes on there,
   // and one that has ended ends again.
-  for (bool stop = false;; stop = parts_.ranks.any(events_.stop && events_.stop())) {
+  for (bool stop = false;; stop = agree_to_stop()) {
     const bool best = !stop && eval_due() && evaluate().best;
     if (best || save_due()) save(best);
     if (stop) {

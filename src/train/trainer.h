@@ -10,6 +10,7 @@
 // number of threads, nor of where it was stopped and resumed. After the first step a step takes no memory.
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -38,6 +39,7 @@ class Trainer {
     std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
     // What else decides about the run; saved, and compared by a run that goes on.
     nlohmann::ordered_json about = nlohmann::ordered_json::object();
+    std::function<double()> clock = {};  // seconds since some time; the machine's where there is none
   };
   // Everything in `parts` outlives it. Throws Error for options that make no sense, for a folder that has
   // checkpoints already (without `resume`), and for checkpoints that belong to another model.
@@ -55,18 +57,21 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
   bool first_rank() const { return parts_.ranks.rank() == 0; }
-  double seconds() const;  // of the run, rank 0's on every rank only inside a step
+  double now() const;      // this rank's clock: never for a decision that all ranks take
+  double seconds() const;  // of the run, by it
   double fraction_at(double seconds) const;
   void report(const StepSums& sums, const StepTaken& taken, double rate);
   void tell_skipped(const StepTaken& taken) const;
   bool eval_due() const;
   bool save_due() const;
+  bool agree_to_stop();
   void begin();
   void open_log();
   void restore(const RunFolder::Found& found);
   void set_state(const nlohmann::json& state, const std::string& name);
   nlohmann::ordered_json state() const;
   nlohmann::ordered_json description() const;
+  nlohmann::ordered_json whole_description() const;
   std::string layout() const;
   void tell(const std::function<void(std::string_view)>& who, const std::string& what) const;
 
@@ -82,13 +87,14 @@ class Trainer {
 
   uint64_t step_ = 0, tokens_ = 0;
   double seconds_before_ = 0;  // that earlier processes spent
-  Clock::time_point start_ = Clock::now();
+  double start_ = 0;           // by now()
   double agreed_seconds_ = 0;  // rank 0's clock at the last step
   double best_loss_ = 0;
   uint64_t best_step_ = 0;
   size_t waited_ = 0;  // looks since the best
   std::optional<uint64_t> saved_step_, evaluated_step_;
-  Clock::time_point saved_at_ = Clock::now();
+  // Rank 0's clock, on every rank: after the last step, and at the last save.
+  double clock_ = 0, saved_at_ = 0;
   std::filesystem::path checkpoint_;
 
   StepSums since_log_;
