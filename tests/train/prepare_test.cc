@@ -233,7 +233,8 @@ TEST_F(Prepare, AnotherTokenizersFilesAreNotLeftBesideTheShards) {
   o.held_out = 0;
   fs::create_directories(o.out);
   folder_.write("out/tokenizer.json",
-                R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "cat": 1}}})");
+                R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
+                    "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "cat": 1}}})");
   expect_error("has files of another tokenizer, such as tokenizer.json", [&] { prepare(o); });
   o.force = true;
   prepare(o);
