@@ -6,14 +6,16 @@ namespace {
 
 const Option kField{.name = "field",
                     .argument = "NAME",
-                    .help = "the files are JSON lines, and the key NAME of each has a document",
+                    .help = "key of JSON lines that has the text; standard input is JSON lines then",
+                    .standard = "text",
                     .to = &Settings::field};
 
 constexpr std::string_view kTexts =
     "FILE is a text file, a folder (all files in it and below, in the order of their names) or - for "
-    "standard "
-    "input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line ends a "
-    "document. With --field the files are JSON lines instead.";
+    "standard input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line "
+    "ends a document. Files named .jsonl, .json or .ndjson (packed or not) are JSON lines instead: one "
+    "object "
+    "a line, whose string under --field is a document.";
 
 const std::string kVocabAbout =
     std::string(
@@ -47,7 +49,7 @@ std::vector<Command> data_commands() {
                     .to = &Settings::out},
                    {.name = "size",
                     .argument = "N",
-                    .help = "tokens in the vocabulary, at most",
+                    .help = "tokens in the vocabulary, at most; the characters alone must fit",
                     .standard = "30522",
                     .to = &Settings::size,
                     .least = 6,
@@ -65,6 +67,9 @@ std::vector<Command> data_commands() {
                     .to = &Settings::alphabet_limit,
                     .least = 1},
                    {.name = "cased", .help = "keep capitals and accents", .to = &Settings::cased},
+                   {.name = "force",
+                    .help = "replace a vocab.txt and a tokenizer_config.json that are there",
+                    .to = &Settings::force},
                    kField},
        .examples = {{"bertie vocab --out model/vocab.txt texts/", "as for bert-base-uncased"},
                     {"bertie vocab --cased --size 8000 --out cased/vocab.txt news.txt.xz", "small and cased"},
@@ -100,13 +105,14 @@ std::vector<Command> data_commands() {
                     .least = 1,
                     .most = 1024},
                    {.name = "force",
-                    .help = "begin anew in a folder that has other shards; these are removed",
+                    .help =
+                        "begin anew in a folder that has other shards; these and their tokenizer are removed",
                     .to = &Settings::force},
                    kField},
        .examples = {{"bertie prepare --vocab vocab.txt --held-out 0.01 --out shards texts/",
                      "a folder of texts, one document in a hundred for evaluation"},
-                    {"bertie prepare -m gpt2 --out shards --field text dump.jsonl.zst",
-                     "JSON lines, for GPT-2"},
+                    {"bertie prepare -m gpt2 --out shards --field body dump.jsonl.zst",
+                     "JSON lines with the text under \"body\", for GPT-2"},
                     {"xzcat wiki.txt.xz | bertie prepare --vocab vocab.txt --out shards -", "in a pipe"}},
        .run = prepare_command},
   };

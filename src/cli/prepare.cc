@@ -11,18 +11,12 @@
 namespace bertie::cli {
 namespace {
 
-nlohmann::ordered_json part_json(const PartSummary& part) {
-  return {{"shards", part.shards},        {"documents", part.documents}, {"sentences", part.sentences},
-          {"tokens", part.tokens},        {"unknown", part.unknown},     {"text_bytes", part.text_bytes},
-          {"file_bytes", part.file_bytes}};
-}
-
 void report(const Prepared& prepared, const Settings& settings, double seconds) {
   if (settings.json) {
     const nlohmann::ordered_json out = {
         {"out", *settings.out},
-        {"train", part_json(prepared.train)},
-        {"held_out", part_json(prepared.held_out)},
+        {"train", to_json(prepared.train)},
+        {"held_out", to_json(prepared.held_out)},
         {"kept_shards", prepared.kept_shards},
         {"seconds", seconds},
         {"megabytes_per_second", double(prepared.tokenized_bytes) / 1e6 / std::max(seconds, 1e-6)}};
@@ -55,7 +49,9 @@ int prepare_command(const Settings& settings) {
     throw UsageError("--held-out is a share, from 0 to less than 1", "--held-out 0.01");
   TextMeter meter(settings);
   const Prepared prepared =
-      prepare({.corpus = {.inputs = settings.words, .field = settings.field.value_or("")},
+      prepare({.corpus = {.inputs = settings.words,
+                          .field = settings.field.value_or(""),
+                          .warn = corpus_warning(settings)},
                .out = *settings.out,
                .tokenizer = settings.vocab ? *settings.vocab : tokenizer_directory(settings),
                .cased = settings.cased,

@@ -60,4 +60,12 @@ void TextMeter::finish(uint64_t text) {
   end_progress_line();
 }
 
+std::function<void(const std::string&, const std::string&)> corpus_warning(const Settings& settings) {
+  return [quiet = settings.quiet](const std::string& what, const std::string& hint) {
+    if (quiet) return;
+    end_progress_line();
+    warn(printable(what), printable(hint));
+  };
+}
+
 }  // namespace bertie::cli

@@ -2,6 +2,8 @@
 // How far a long piece of work is: one line with count, rate and time left, a few times a second on a
 // terminal, now and then in a log.
 #include <chrono>
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "cli/input.h"
@@ -39,5 +41,9 @@ class TextMeter {
   double pause_, last_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+// What is odd about texts that are read, said between the lines of progress; under --quiet not at all.
+std::function<void(const std::string& what, const std::string& hint)> corpus_warning(
+    const Settings& settings);
 
 }  // namespace bertie::cli

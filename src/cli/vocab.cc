@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "io/atomic_file.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "train/learn_vocabulary.h"
 
@@ -19,12 +20,38 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
+// Error, before the work, where a vocabulary or another model's settings would be lost.
+void check_free(const std::filesystem::path& out, const std::filesystem::path& beside,
+                std::string_view config) {
+  std::error_code error;
+  const char* const hint = "--force replaces it; or another file with --out";
+  if (std::filesystem::exists(out, error))
+    throw Error(fmt::format("{} is there already", out.string()), hint);
+  if (std::filesystem::exists(beside, error) && io::MappedFile(beside).text() != config)
+    throw Error(fmt::format("{} is there already, and of another tokenizer", beside.string()), hint);
+}
+
 }  // namespace
 
 int vocab_command(const Settings& settings) {
   if (settings.words.empty()) throw UsageError("vocab needs texts", "bertie vocab --out vocab.txt texts/");
-  const std::filesystem::path out = settings.out.value_or("vocab.txt");
-  VocabularyOptions options{.corpus = {.inputs = settings.words, .field = settings.field.value_or("")},
+  const std::filesystem::path out = settings.out.value_or("vocab.txt"),
+                              beside = out.parent_path() / "tokenizer_config.json";
+  // What transformers' BertTokenizerFast and Tokenizer::load look for beside it.
+  const nlohmann::ordered_json config = {{"tokenizer_class", "BertTokenizer"},
+                                         {"do_lower_case", !settings.cased},
+                                         {"strip_accents", nullptr},
+                                         {"tokenize_chinese_chars", true},
+                                         {"unk_token", "[UNK]"},
+                                         {"sep_token", "[SEP]"},
+                                         {"pad_token", "[PAD]"},
+                                         {"cls_token", "[CLS]"},
+                                         {"mask_token", "[MASK]"}};
+  const std::string config_text = config.dump(2) + "\n";
+  if (!settings.force) check_free(out, beside, config_text);
+  VocabularyOptions options{.corpus = {.inputs = settings.words,
+                                       .field = settings.field.value_or(""),
+                                       .warn = corpus_warning(settings)},
                             .lowercase = !settings.cased,
                             .threads = int(settings.threads.value_or(0))};
   options.training.size = settings.size.value_or(options.training.size);
@@ -42,17 +69,7 @@ int vocab_command(const Settings& settings) {
   std::string lines;
   for (const std::string& token : learnt.tokens) lines += token, lines += '\n';
   write_file(out, lines);
-  // What transformers' BertTokenizerFast and Tokenizer::load look for beside it.
-  const nlohmann::ordered_json config = {{"tokenizer_class", "BertTokenizer"},
-                                         {"do_lower_case", options.lowercase},
-                                         {"strip_accents", nullptr},
-                                         {"tokenize_chinese_chars", true},
-                                         {"unk_token", "[UNK]"},
-                                         {"sep_token", "[SEP]"},
-                                         {"pad_token", "[PAD]"},
-                                         {"cls_token", "[CLS]"},
-                                         {"mask_token", "[MASK]"}};
-  write_file(out.parent_path() / "tokenizer_config.json", config.dump(2) + "\n");
+  write_file(beside, config_text);
 
   if (learnt.forgotten_below > 0 && !settings.quiet)
     warn(fmt::format(

@@ -1,5 +1,7 @@
 #include "train/learn_vocabulary.h"
 
+#include <fmt/format.h>
+
 #include "bertie/error.h"
 #include "core/in_order.h"
 #include "core/parallel.h"
@@ -50,6 +52,11 @@ LearntVocabulary learn_vocabulary(const VocabularyOptions& options) {
   if (learnt.words == 0) throw Error("there is no text in what was given", "name files with texts");
   learnt.different_words = counts.size();
   learnt.tokens = text::train_word_pieces(counts, options.training);
+  if (learnt.tokens.size() > options.training.size)
+    throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}",
+                            learnt.tokens.size(), options.training.size),
+                fmt::format("--size {} or more, or keep fewer characters with --alphabet-limit",
+                            learnt.tokens.size()));
   return learnt;
 }
 

@@ -28,7 +28,7 @@ struct LearntVocabulary {
   uint64_t forgotten_below = 0;  // words that were met less often may not have been counted; 0: all were
 };
 
-// Throws Error.
+// Throws Error; also where the characters alone are more than training.size.
 LearntVocabulary learn_vocabulary(const VocabularyOptions& options);
 
 }  // namespace bertie

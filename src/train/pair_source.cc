@@ -87,10 +87,6 @@ class Pairs final : public PairSource {
   std::string cursor() const override { return fmt::format("{}{}", signature(), next_); }
 
   void seek(const std::string& cursor) override {
-    if (cursor.empty()) {
-      next_ = 0;
-      return;
-    }
     const std::string mine = signature();
     uint64_t at = 0;
     const char* const end = cursor.data() + cursor.size();

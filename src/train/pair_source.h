@@ -26,7 +26,6 @@ class PairSource : public LessonSource {
  public:
   virtual size_t sequences() const = 0;  // pairs
   virtual size_t cut() const = 0;        // of them those that were too long
-  // seek also takes an empty cursor: back to the start.
 };
 
 // Error for a line that is no pair, a token that the model does not know, or a file without pairs.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,10 +13,10 @@
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/folder_lock.h"
 #include "io/json.h"
 #include "text/unicode.h"
 #include "train/sentences.h"
-#include "train/shard.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kJobBytes = size_t{1} << 19;  // of text that a thread takes at a time
 constexpr uint32_t kMaxSentence = 1024;        // tokens; a longer one goes on as another
-constexpr const char* kManifest = "shards.json";
+constexpr const char* kUnfinished = ".bertie-unfinished";
 
 // Some documents on their way: texts, then tokens.
 struct Job {
@@ -89,55 +89,62 @@ void tokenize(const Tokenizer& tokenizer, Job& job) {
   }
 }
 
-void write_file(const fs::path& path, std::string_view text) {
-  io::AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
-// The files that make a tokenizer, under the names by which Tokenizer::load finds them; and those beside
-// them.
-constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json", "vocab.txt",    "vocab.json",
-                                                "merges.txt",     "spiece.model", "sentencepiece.bpe.model"};
-constexpr std::string_view kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                                 "added_tokens.json"};
-
-bool is_shard_name(std::string_view name) {
-  for (const std::string_view part : {"train-", "held-out-"}) {
-    if (!name.starts_with(part) || !name.ends_with(".tokens")) continue;
-    const std::string_view number = name.substr(part.size(), name.size() - part.size() - 7);
-    return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+// The folder that the shards go to, and the one inside it where files are made.
+class OutFolder {
+ public:
+  explicit OutFolder(const fs::path& path) : path_(path) {
+    fs::create_directories(path_);
+    lock_.emplace(path_);
+    if (lock_->taken())
+      throw Error(fmt::format("another process prepares data in {}", path_.string()),
+                  "wait for it, or give another folder with --out");
+    fs::remove_all(path_ / kUnfinished);
   }
-  return false;
-}
+  ~OutFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_ / kUnfinished, ignored);
+  }
 
-// What a killed run left of a file: its name, a point and six letters (io/atomic_file.h).
-bool is_left_over(std::string_view name) {
-  if (name.size() < 8 || name[name.size() - 7] != '.') return false;
-  const std::string_view whole = name.substr(0, name.size() - 7);
-  return is_shard_name(whole) || whole == kManifest ||
-         std::find(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), whole) !=
-             std::end(kTokenizerFiles) ||
-         std::find(std::begin(kBesideTokenizer), std::end(kBesideTokenizer), whole) !=
-             std::end(kBesideTokenizer);
-}
+  const fs::path& path() const { return path_; }
+  void write(const std::string& name, std::string_view text) const {
+    make(name, [&](const fs::path& folder) {
+      io::AtomicFile file(folder / name);
+      file.write(text);
+      file.commit();
+    });
+  }
+  void write(ShardBuilder& builder, Part part) const {
+    make(shard_name(part, builder.index()), [&](const fs::path& folder) { builder.write(folder); });
+  }
+  void remove(bool (*which)(std::string_view name)) const {
+    std::vector<fs::path> gone;
+    for (const auto& entry : fs::directory_iterator(path_))
+      if (which(entry.path().filename().string())) gone.push_back(entry.path());
+    for (const fs::path& path : gone) fs::remove(path);
+  }
 
-void remove_files(const fs::path& folder, bool (*which)(std::string_view name)) {
-  std::vector<fs::path> gone;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (which(entry.path().filename().string())) gone.push_back(entry.path());
-  for (const fs::path& path : gone) fs::remove(path);
-}
+ private:
+  template <class Make>
+  void make(const std::string& name, const Make& make_in) const {
+    fs::create_directory(path_ / kUnfinished);
+    make_in(path_ / kUnfinished);
+    fs::rename(path_ / kUnfinished / name, path_ / name);
+    io::sync_folder(path_);
+  }
+
+  fs::path path_;
+  std::optional<io::FolderLock> lock_;
+};
 
 // One side of the corpus: the shards that are there, and the one in the making.
 class Side {
  public:
-  Side(Part part, const fs::path& folder, const Fingerprint& fingerprint, uint64_t vocab_size)
-      : part_(part), folder_(folder), builder_(part, fingerprint, vocab_size) {
+  Side(Part part, const OutFolder& out, const Fingerprint& fingerprint, uint64_t vocab_size)
+      : part_(part), out_(out), builder_(part, fingerprint, vocab_size) {
     // The whole shards from the first one on; what comes after a gap is made again.
-    for (std::error_code error; fs::exists(folder_ / shard_name(part, kept_.size()), error);) {
+    for (std::error_code error; fs::exists(path_of(kept_.size()), error);) {
       try {
-        const Shard shard(folder_ / shard_name(part, kept_.size()));
+        const Shard shard(path_of(kept_.size()));
         shard.verify();
         const ShardHeader& h = shard.header();
         if (h.fingerprint != fingerprint || h.part != uint32_t(part) || h.index != kept_.size()) break;
@@ -156,37 +163,35 @@ class Side {
     const ShardHeader& h = kept_[skipping_];
     if (++skipped_ < h.documents) return true;
     if (sum_ != h.text_checksum)
-      throw Error(fmt::format("{} was made from another text than the one given now",
-                              (folder_ / shard_name(part_, skipping_)).string()),
-                  "--force makes all shards anew; or give another folder with --out");
+      throw Error(
+          fmt::format("{} was made from another text than the one given now", path_of(skipping_).string()),
+          "--force makes all shards anew; or give another folder with --out");
     ++skipping_, skipped_ = 0, sum_ = 0;
     return true;
   }
   void add(const ShardBuilder::Document& document, size_t shard_bytes) {
     builder_.add(document);
-    if (builder_.bytes() >= shard_bytes) builder_.write(folder_);
+    if (builder_.bytes() >= shard_bytes) out_.write(builder_, part_);
   }
   PartSummary finish() {
     if (skipping_ < kept_.size())
-      throw Error(fmt::format("the text given now ends before {} does",
-                              (folder_ / shard_name(part_, skipping_)).string()),
+      throw Error(fmt::format("the text given now ends before {} does", path_of(skipping_).string()),
                   "--force makes all shards anew; or give another folder with --out");
-    if (!builder_.empty()) builder_.write(folder_);
-    PartSummary sum{.shards = builder_.index()};
-    for (size_t i = 0; i < sum.shards; ++i) {
-      const fs::path path = folder_ / shard_name(part_, i);
-      const ShardHeader h = Shard(path).header();
-      sum.documents += h.documents, sum.sentences += h.sentences, sum.tokens += h.tokens;
-      sum.unknown += h.unknown, sum.text_bytes += h.text_bytes;
-      sum.file_bytes += fs::file_size(path);
+    if (!builder_.empty()) out_.write(builder_, part_);
+    PartSummary sum;
+    while (sum.shards < builder_.index()) {
+      const fs::path path = path_of(sum.shards);
+      sum.add(Shard(path).header(), fs::file_size(path));
     }
     return sum;
   }
   size_t kept() const { return kept_.size(); }
 
  private:
+  fs::path path_of(size_t index) const { return out_.path() / shard_name(part_, index); }
+
   Part part_;
-  fs::path folder_;
+  const OutFolder& out_;
   ShardBuilder builder_;
   std::vector<ShardHeader> kept_;
   size_t skipping_ = 0;   // the kept shard whose documents go by
@@ -197,12 +202,6 @@ class Side {
 // By what is in a document, so the same text is never on both sides.
 Part part_of(uint64_t checksum, double held_out) {
   return double(io::chain(0x68656C64, checksum) >> 11) * 0x1p-53 < held_out ? Part::kHeldOut : Part::kTrain;
-}
-
-nlohmann::ordered_json summary_json(const PartSummary& part) {
-  return {{"shards", part.shards},        {"documents", part.documents}, {"sentences", part.sentences},
-          {"tokens", part.tokens},        {"unknown", part.unknown},     {"text_bytes", part.text_bytes},
-          {"file_bytes", part.file_bytes}};
 }
 
 nlohmann::ordered_json settings_json(const PrepareOptions& options, const Corpus& corpus,
@@ -218,63 +217,66 @@ nlohmann::ordered_json settings_json(const PrepareOptions& options, const Corpus
           {"shard_bytes", options.shard_bytes}};
 }
 
-// So that Tokenizer::load(out) gives the tokenizer of the shards.
-void copy_tokenizer(const PrepareOptions& options) {
+// So that Tokenizer::load(out) gives the tokenizer of the shards, which `fingerprint` is of.
+void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const Fingerprint& fingerprint) {
   std::error_code error;
   const fs::path given = options.tokenizer;
   const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
+  const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  // Another one's files; but not where the tokenizer that was given lies among them.
+  if (options.force && !fs::equivalent(beside, out.path(), error))
+    for (const fs::path& old : tokenizer_files_in(out.path())) fs::remove(old);
   const auto copy = [&](const fs::path& from, const std::string& name) {
-    if (!fs::exists(from, error) || fs::equivalent(from, options.out / name, error)) return;
-    write_file(options.out / name, io::MappedFile(from).text());
+    if (!fs::exists(from, error) || fs::equivalent(from, out.path() / name, error)) return;
+    out.write(name, io::MappedFile(from).text());
   };
   std::string name = file.filename().string();
-  if (std::find(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), name) == std::end(kTokenizerFiles))
+  const auto names = tokenizer_file_names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
     name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
   copy(file, name);
   if (options.cased) {
-    write_file(options.out / "tokenizer_config.json",
-               "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n");
-    return;
+    out.write("tokenizer_config.json",
+              "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n");
+  } else {
+    if (name == "vocab.json") copy(beside / "merges.txt", "merges.txt");
+    if (name == "merges.txt") copy(beside / "vocab.json", "vocab.json");
+    for (const std::string_view other : beside_tokenizer_names()) copy(beside / other, std::string(other));
   }
-  if (name == "vocab.json") copy(file.parent_path() / "merges.txt", "merges.txt");
-  if (name == "merges.txt") copy(file.parent_path() / "vocab.json", "vocab.json");
-  for (const std::string_view beside : kBesideTokenizer)
-    copy(file.parent_path() / beside, std::string(beside));
+  if (fingerprint_of(Tokenizer::load(out.path())) != fingerprint)
+    throw Error(fmt::format("{} has files of another tokenizer, such as {}", out.path().string(),
+                            Tokenizer::file_in(out.path()).filename().string()),
+                "--force removes them; or give another folder with --out");
 }
 
-}  // namespace
+// Error where the folder has shards that this run cannot go on with.
+void check_shards(const OutFolder& out, const nlohmann::ordered_json& settings) {
+  if (!has_shards(out.path())) return;
+  constexpr const char* kHint = "--force makes them anew; or give another folder with --out";
+  if (!fs::exists(out.path() / ShardManifest::kName))
+    throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName), kHint);
+  if (nlohmann::json(read_manifest(out.path()).settings) != nlohmann::json(settings))
+    throw Error(
+        fmt::format("{} has shards of other texts, another tokenizer or other settings", out.path().string()),
+        kHint);
+}
 
-Prepared prepare(const PrepareOptions& options) {
+Prepared prepare_into(const PrepareOptions& options) {
   const Tokenizer tokenizer = options.cased ? Tokenizer::from_vocab(options.tokenizer, {.lowercase = false})
                                             : Tokenizer::load(options.tokenizer);
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
   Corpus corpus(options.corpus);
 
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) throw Error(fmt::format("cannot make the folder {}: {}", options.out.string(), error.message()));
-  const nlohmann::ordered_json settings = settings_json(options, corpus, fingerprint);
-  const fs::path manifest = options.out / kManifest;
-  if (options.force) remove_files(options.out, is_shard_name);
-  if (fs::exists(manifest, error) && !options.force) {
-    const nlohmann::json there = io::parse_json(io::MappedFile(manifest).text(), manifest.string());
-    if (!there.contains("settings") || nlohmann::json(settings) != there["settings"])
-      throw Error(fmt::format("{} has shards of other texts, another tokenizer or other settings",
-                              options.out.string()),
-                  "--force makes them anew; or give another folder with --out");
-  } else if (fs::exists(options.out / shard_name(Part::kTrain, 0), error)) {
-    throw Error(fmt::format("{} has shards, but no {}", options.out.string(), kManifest),
-                "--force makes them anew; or give another folder with --out");
-  }
-  remove_files(options.out, is_left_over);
-  const auto write_manifest = [&](const nlohmann::ordered_json& json) {
-    write_file(manifest, json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-  };
-  write_manifest({{"settings", settings}, {"complete", false}});
-  copy_tokenizer(options);
+  const OutFolder out(options.out);
+  ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint)};
+  if (options.force) out.remove(is_shard_name);
+  check_shards(out, manifest.settings);
+  copy_tokenizer(options, out, fingerprint);
+  // Where there are shards their manifest stays: a complete one counts those that are missing now.
+  if (!has_shards(out.path())) out.write(ShardManifest::kName, manifest.text());
 
-  Side sides[] = {Side(Part::kTrain, options.out, fingerprint, tokenizer.vocab_size()),
-                  Side(Part::kHeldOut, options.out, fingerprint, tokenizer.vocab_size())};
+  Side sides[] = {Side(Part::kTrain, out, fingerprint, tokenizer.vocab_size()),
+                  Side(Part::kHeldOut, out, fingerprint, tokenizer.vocab_size())};
   Prepared prepared;
   prepared.kept_shards = sides[0].kept() + sides[1].kept();
   std::string document;
@@ -307,18 +309,27 @@ Prepared prepare(const PrepareOptions& options) {
     }
   };
   in_order<Job>(
-      options.threads > 0 ? options.threads : available_threads(), read,
+      std::min(options.threads > 0 ? options.threads : available_threads(), kMostThreads), read,
       [&](Job& job) { tokenize(tokenizer, job); }, finish);
 
-  prepared.train = sides[0].finish();
-  prepared.held_out = sides[1].finish();
+  manifest.train = prepared.train = sides[0].finish();
+  manifest.held_out = prepared.held_out = sides[1].finish();
   if (prepared.train.documents + prepared.held_out.documents == 0)
     throw Error("there is no text in what was given", "a document is lines of text; an empty line ends it");
-  write_manifest({{"settings", settings},
-                  {"complete", true},
-                  {"train", summary_json(prepared.train)},
-                  {"held_out", summary_json(prepared.held_out)}});
+  manifest.complete = true;
+  out.write(ShardManifest::kName, manifest.text());
   return prepared;
+}
+
+}  // namespace
+
+Prepared prepare(const PrepareOptions& options) {
+  try {
+    return prepare_into(options);
+  } catch (const fs::filesystem_error& error) {
+    throw Error(fmt::format("cannot write {}: {}", options.out.string(), error.code().message()),
+                "give another folder with --out, or make room in it");
+  }
 }
 
 }  // namespace bertie

@@ -13,6 +13,7 @@
 #include "train/model_sizes.h"
 #include "train/pair_source.h"
 #include "train/pretraining_source.h"
+#include "train/shard_folder.h"
 #include "train/spread_source.h"
 #include "train/trainer.h"
 
@@ -20,6 +21,7 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr double kMuchUnused = 0.05;      // of the text: worth a word
 constexpr uint64_t kUsualSteps = 20'000;  // where nobody gives a limit
 
 LessonHeads heads_of(Objective objective) {
@@ -53,10 +55,6 @@ void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabu
 }
 
 fs::path config_file(const PretrainJob& job) { return job.config.empty() ? job.from : job.config; }
-
-int32_t end_of_text(const Tokenizer& tokenizer) {
-  return tokenizer.eos_id() >= 0 ? tokenizer.eos_id() : tokenizer.sep_id();
-}
 
 // The model's shape, for the tokenizer that made the data.
 Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal) {
@@ -104,16 +102,6 @@ TransformerConfig transformer_of(const PretrainJob& job, const Tokenizer& tokeni
   return config;
 }
 
-// What Tokenizer::load reads: a checkpoint has it too.
-std::vector<fs::path> tokenizer_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const char* name :
-       {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
-        "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
-    if (fs::is_regular_file(folder / name)) files.push_back(folder / name);
-  return files;
-}
-
 // What a run is made of.
 struct Setup {
   std::unique_ptr<Learner> learner = {};
@@ -124,6 +112,7 @@ struct Setup {
   fs::path tokenizer = {};  // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
+  double unused = 0;   // share of the text that the objective leaves out
 
   void look_at(std::unique_ptr<LessonSource> all, size_t sequences, size_t wanted) {
     eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
@@ -144,7 +133,9 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   Setup setup{.heads = heads_of(objective), .tokenizer = job.data, .hidden = config.hidden};
   setup.dropout = std::max(
       {config.dropout, config.attention_dropout, config.classifier_dropout, config.embedding_dropout});
-  setup.source = make_pretraining_source(job.data, tokenizer, data);
+  auto source = make_pretraining_source(job.data, tokenizer, data);
+  setup.unused = source->share_without_pairs();
+  setup.source = std::move(source);
   if (job.train.eval_every > 0 && has_held_out(job.data)) {
     data.held_out = true;
     auto held_out = make_pretraining_source(job.data, tokenizer, data);
@@ -209,6 +200,12 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
                        fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
 
+  if (setup.unused >= kMuchUnused && ranks.rank() == 0 && events.warning)
+    events.warning(fmt::format(
+        "{:.0f}% of the text is in documents of a single sentence, which make no pairs, and is left "
+        "out; --objective mlm learns from all of it",
+        100 * setup.unused));
+
   TrainOptions options = job.train;
   if (options.rate == 0) options.rate = usual_rate(setup.hidden);
   if (options.steps == 0 && options.tokens == 0 && options.seconds == 0) options.steps = kUsualSteps;
@@ -220,7 +217,7 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
                    .held_out = setup.held_out.get(),
                    .ranks = ranks,
                    .heads = setup.heads,
-                   .files = tokenizer_files(setup.tokenizer),
+                   .files = tokenizer_files_in(setup.tokenizer),
                    .about = {{"objective", job.objective},
                              {"max_length", job.max_length},
                              {"mask_rate", job.mask_rate},

@@ -13,7 +13,7 @@
 #include "io/json.h"
 #include "train/masking.h"
 #include "train/pretraining_plan.h"
-#include "train/shard.h"
+#include "train/shard_folder.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -49,30 +49,6 @@ struct Frame {
   size_t size() const { return before.size() + between.size() + after.size(); }
 };
 
-std::vector<Shard> open_shards(const fs::path& folder, const Tokenizer& tokenizer, Part part) {
-  std::vector<Shard> shards;
-  const Fingerprint fingerprint = fingerprint_of(tokenizer);
-  for (std::error_code error; fs::exists(folder / shard_name(part, shards.size()), error);) {
-    const Shard& shard = shards.emplace_back(folder / shard_name(part, shards.size()));
-    const ShardHeader& h = shard.header();
-    if (h.fingerprint != fingerprint || h.vocab_size != tokenizer.vocab_size())
-      throw Error(fmt::format("{} was made with another tokenizer than the one given", shard.name()),
-                  "the shards' folder has the right one, or make the shards again with bertie prepare");
-    if (h.part != uint32_t(part) || h.index + 1 != shards.size())
-      throw Error(fmt::format("{} was another shard when it was written: it was renamed", shard.name()),
-                  "make the shards again with bertie prepare");
-    if (h.tokens + h.documents > std::numeric_limits<uint32_t>::max())
-      throw Error(fmt::format("{} is too large for a shard", shard.name()),
-                  "make smaller ones with bertie prepare");
-  }
-  if (shards.empty())
-    throw Error(
-        fmt::format("{} has no {} shards", folder.string(), part == Part::kTrain ? "training" : "held-out"),
-        part == Part::kTrain ? "bertie prepare --out DIR makes them"
-                             : "bertie prepare --held-out 0.01 makes them");
-  return shards;
-}
-
 class Source : public PretrainingSource {
  public:
   Source(const fs::path& folder, const Tokenizer& tokenizer, const PretrainingOptions& options)
@@ -82,7 +58,7 @@ class Source : public PretrainingSource {
         frame_(tokenizer, has_pairs(options.objective)),
         planner_(shards_, plan_options(), options.seed) {
     if (is_causal()) {
-      end_ = tokenizer.eos_id() >= 0 ? tokenizer.eos_id() : tokenizer.sep_id();
+      end_ = end_of_text(tokenizer);
       if (end_ < 0)
         throw Error(
             "causal language modelling needs a token that ends documents, and this tokenizer has none");
@@ -142,17 +118,14 @@ class Source : public PretrainingSource {
   }
 
   void seek(const std::string& cursor) override {
-    size_t epoch = 0, group = 0, next = 0;
-    if (!cursor.empty()) {
-      const std::string name = "the place in the data";
-      const nlohmann::json json = io::parse_json(cursor, name);
-      if (io::get_string(json, "pretraining", name) != fmt::format("{:016x}", identity_))
-        throw Error("the place in the data is one of other shards or other settings",
-                    "the same shards, seed, objective, length and masking as when it was saved");
-      epoch = io::get_size(json, "epoch", name);
-      group = io::get_size(json, "group", name);
-      next = io::get_size(json, "sequence", name, {}, std::numeric_limits<uint32_t>::max());
-    }
+    const std::string name = "the place in the data";
+    const nlohmann::json json = io::parse_json(cursor, name);
+    if (io::get_string(json, "pretraining", name) != fmt::format("{:016x}", identity_))
+      throw Error("the place in the data is one of other shards or other settings",
+                  "the same shards, seed, objective, length and masking as when it was saved");
+    const size_t epoch = io::get_size(json, "epoch", name);
+    const size_t group = io::get_size(json, "group", name);
+    const size_t next = io::get_size(json, "sequence", name, {}, std::numeric_limits<uint32_t>::max());
     start_epoch(epoch);
     if (group >= groups_.size()) throw Error("the place in the data is beyond its end");
     group_ = group;
@@ -172,6 +145,19 @@ class Source : public PretrainingSource {
   }
 
   uint64_t tokens() const override { return tokens_; }
+
+  double share_without_pairs() const override {
+    if (!has_pairs(options_.objective) || tokens_ == 0) return 0;
+    uint64_t alone = 0;
+    for (const Shard& shard : shards_)
+      for (size_t d = 0; d < shard.documents(); ++d) {
+        const uint32_t first = shard.first_sentence(d), next = shard.first_sentence(d + 1);
+        // Numbers that verify() has not seen yet may lead astray.
+        if (next == first + 1 && next <= shard.header().sentences)
+          alone += shard.first_token(next) - shard.first_token(first);
+      }
+    return double(std::min(alone, tokens_)) / double(tokens_);
+  }
 
   size_t sequences() override {
     std::vector<PlannedSequence> plan;
@@ -356,9 +342,6 @@ std::unique_ptr<PretrainingSource> make_pretraining_source(const fs::path& folde
   return std::make_unique<Source>(folder, tokenizer, options);
 }
 
-bool has_held_out(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / shard_name(Part::kHeldOut, 0), error);
-}
+bool has_held_out(const fs::path& folder) { return read_manifest(folder).held_out.shards > 0; }
 
 }  // namespace bertie

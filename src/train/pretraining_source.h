@@ -46,16 +46,18 @@ class PretrainingSource : public LessonSource {
   virtual uint64_t tokens() const = 0;  // in the shards
   // Of the epoch that the stream is in; looks at all shards, so ask for it of the held-out part only.
   virtual size_t sequences() = 0;
-  // seek also takes an empty cursor: back to the start.
+  // Of the shards' tokens, those of documents with a single sentence, if the objective takes pairs: such a
+  // document makes none, and is not learnt from.
+  virtual double share_without_pairs() const = 0;
 };
 
-// `folder` is what `bertie prepare --out` wrote. Error where there are no shards (of this part), where one is
-// not whole, or where they were made with another vocabulary. A shard's checksum is looked at when it is
-// first used, so begin_step throws Error for one that is damaged.
+// `folder` is what `bertie prepare --out` wrote. Error where there are no shards (of this part), where that
+// folder is not complete, where a shard is missing or not whole, or of another vocabulary. A shard's checksum
+// is looked at when it is first used, so begin_step throws Error for one that is damaged.
 std::unique_ptr<PretrainingSource> make_pretraining_source(const std::filesystem::path& folder,
                                                            const Tokenizer& tokenizer,
                                                            const PretrainingOptions& options);
-// Whether there is a held-out part.
+// Whether there is a held-out part. Error where the folder is not one of shards.
 bool has_held_out(const std::filesystem::path& folder);
 
 }  // namespace bertie

@@ -1,4 +1,6 @@
 // bertie vocab and bertie prepare, as their users run them.
+#include <sys/resource.h>
+
 #include "bertie/tokenizer.h"
 #include "io/packed.h"
 #include "program.h"
@@ -59,6 +61,64 @@ TEST(Prepare, MakesShardsAndSaysWhatIsInThem) {
   EXPECT_NE(piped.out.find("2 documents, 3 sentences"), std::string::npos) << piped.out;
   EXPECT_NE(run(command, {.input = read_all(folder / "lines")}).out.find("went on after 1 shard"),
             std::string::npos);
+}
+
+TEST(Vocab, ReplacesNothingUnlessToldTo) {
+  const TemporaryFolder folder;
+  write_all(folder / "text", some_text());
+  std::vector<std::string> command = {
+      "vocab", "--size", "60", "--out", (folder / "vocab.txt").string(), (folder / "text").string()};
+  write_all(folder / "tokenizer_config.json", "{\"do_lower_case\": false}");
+  EXPECT_NE(run(command).err.find("of another tokenizer"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder / "vocab.txt"));
+  fs::remove(folder / "tokenizer_config.json");
+  ASSERT_EQ(run(command).code, 0);
+  write_all(folder / "vocab.txt", "mine");
+  EXPECT_EQ(run(command).code, 1);
+  EXPECT_EQ(read_all(folder / "vocab.txt"), "mine");
+  command.push_back("--force");
+  EXPECT_EQ(run(command).code, 0);
+  EXPECT_NE(read_all(folder / "vocab.txt"), "mine");
+}
+
+TEST(Vocab, IsNeverLargerThanAskedFor) {
+  const TemporaryFolder folder;
+  write_all(folder / "text", some_text());
+  const Result r =
+      run({"vocab", "--size", "10", "--out", (folder / "vocab.txt").string(), (folder / "text").string()});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("the characters of these texts alone are"), std::string::npos) << r.err;
+}
+
+TEST(Prepare, TakesTextsAndJsonLinesInOneCommand) {
+  // As README has it.
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "books");
+  write_all(folder / "books/a.txt", some_text());
+  write_all(folder / "news.jsonl.gz", gzip("{\"text\": \"The cat. It sat.\"}\n"));
+  const std::string books = (folder / "books/").string(), news = (folder / "news.jsonl.gz").string(),
+                    vocab = (folder / "vocab.txt").string(), out = (folder / "shards").string();
+  const Result learnt = run({"vocab", books, news, "--field", "text", "--out", vocab});
+  ASSERT_EQ(learnt.code, 0) << learnt.err;
+  const Result r = run({"prepare", books, news, "--field", "text", "--vocab", vocab, "--out", out, "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["train"]["documents"], 201);
+}
+
+TEST(Prepare, MemoryIsBoundedWhateverTheText) {
+  // Lines of megabytes whose every character is a token: twelve bytes of numbers each, and more.
+  const TemporaryFolder folder;
+  std::string text;
+  for (int line = 0; line < 6; ++line) text += std::string(4 << 20, '!') + "\n\n";
+  write_all(folder / "text", text);
+  write_all(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n!\n");
+  const Result r = run({"prepare", (folder / "text").string(), "--vocab", (folder / "vocab.txt").string(),
+                        "--threads", "8", "--out", (folder / "shards").string(), "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["train"]["tokens"], 6 << 22);
+  rusage after{};
+  getrusage(RUSAGE_CHILDREN, &after);
+  EXPECT_LT(after.ru_maxrss, 300 << 10);  // kB, of the largest child so far
 }
 
 TEST(Prepare, WrongCommandLinesSayWhatToDo) {

@@ -46,13 +46,15 @@ TEST(Corpus, FoldersAreReadInTheOrderOfTheirNamesAndFilesMayBePacked) {
   folder.write("b/2.txt", "b2");
   folder.write("b/deep/1.zst", test::zstd("b1"));
   folder.write("b/.hidden", "no");
+  std::filesystem::create_directories(folder.path() / "b" / ".git" / "objects");
+  folder.write("b/.git/objects/1.txt", "no");
   EXPECT_EQ(read({.inputs = {folder.path().string()}}), (Documents{"a", "b2", "b1", "c"}));
 }
 
 TEST(Corpus, JsonLinesHaveADocumentEach) {
   const TempFolder folder;
   const std::string file = folder
-                               .write("lines",
+                               .write("lines.jsonl",
                                       "{\"id\": 1, \"meta\": {\"text\": \"no\", \"more\": [1, {\"text\": "
                                       "null}]}, \"text\": \"One.\\n\\n Two. \"}\n"
                                       "\n{\"text\": \"\"}\n{\"text\": \"Three \\u00e9\", \"id\": null}")
@@ -84,7 +86,12 @@ TEST(Corpus, LongDocumentsAndLongLinesGoOnAsOthersAndNothingIsLost) {
   const auto words_of = [](const Documents& documents) {
     std::string all;
     for (const std::string& d : documents) {
-      EXPECT_LE(d.size(), 2 * kMaxDocument + 2);
+      EXPECT_LE(d.size(), kMaxDocument + kMaxParagraph + 1);
+      for (size_t begin = 0; begin < d.size();) {
+        const size_t end = std::min(d.find('\n', begin), d.size());
+        EXPECT_LE(end - begin, kMaxParagraph);
+        begin = end + 1;
+      }
       all += d + " ";
     }
     std::replace(all.begin(), all.end(), '\n', ' ');
@@ -95,7 +102,7 @@ TEST(Corpus, LongDocumentsAndLongLinesGoOnAsOthersAndNothingIsLost) {
   EXPECT_TRUE(words_of(read_text(folder, line)) == line);
   EXPECT_GE(read_text(folder, line).size(), 2u);
   const std::string json = "{\"t\": \"" + line + "\"}";
-  const std::string file = folder.write("json", json).string();
+  const std::string file = folder.write("json.jsonl", json).string();
   EXPECT_TRUE(words_of(read({.inputs = {file}, .field = "t"})) == line);
   std::string lines = line;
   for (size_t i = 40; i < lines.size(); i += 40)
@@ -104,7 +111,46 @@ TEST(Corpus, LongDocumentsAndLongLinesGoOnAsOthersAndNothingIsLost) {
   const std::string solid(2 * kMaxDocument + 7, 'x');  // not even a space
   std::string together;
   for (const std::string& d : read_text(folder, solid)) together += d;
-  EXPECT_TRUE(together == solid || together.size() == solid.size() + 1);
+  std::erase(together, '\n');
+  EXPECT_TRUE(together == solid);
+  // A long paragraph is cut after a sentence.
+  std::string sentences;
+  while (sentences.size() <= kMaxParagraph) sentences += "This is a sentence of six words. ";
+  const Documents cut = read_text(folder, sentences);
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_EQ(cut[0][cut[0].find('\n') - 1], '.');
+}
+
+TEST(Corpus, AFilesNameTellsWhetherItIsJsonLines) {
+  for (const char* name : {"a.jsonl", "a.json", "a.ndjson", "a.jsonl.gz", "b/a.json.xz", "a.b.ndjson.zst"})
+    EXPECT_TRUE(is_json_lines(name)) << name;
+  for (const char* name : {"a.txt", "a", "jsonl", "a.jsonl.txt", "a.json.gz.txt", "a.gz", "-"})
+    EXPECT_FALSE(is_json_lines(name)) << name;
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", "One.").string();
+  const std::string json = folder.write("b.jsonl.gz", test::gzip("{\"text\": \"Two.\"}\n")).string();
+  const Documents both = {"One.", "Two."};
+  EXPECT_EQ(read({.inputs = {text, json}, .field = "text"}), both);
+  EXPECT_EQ(read({.inputs = {folder.path().string()}}), both);
+  expect_error("--field is for JSON lines", [&] { read({.inputs = {text}, .field = "text"}); });
+}
+
+TEST(Corpus, WarnsOnceOfTextThatLooksLikeJsonAndOfEveryFileThatIsNoText) {
+  const TempFolder folder;
+  folder.write("a.txt", "{\"text\": \"One.\"}");
+  folder.write("b.txt", "\n {\"text\": \"Two.\"}");
+  folder.write("c.bin", std::string_view("abc\0def", 7));
+  folder.write("d.txt", "Four {\"");
+  folder.write("e.bin", std::string_view("\0", 1));
+  std::vector<std::string> warnings;
+  const Documents read_ones =
+      read({.inputs = {folder.path().string()},
+            .warn = [&](const std::string& what, const std::string&) { warnings.push_back(what); }});
+  EXPECT_EQ(read_ones, (Documents{"{\"text\": \"One.\"}", "{\"text\": \"Two.\"}", "Four {\""}));
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_NE(warnings[0].find("a.txt looks like JSON lines"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[1].find("c.bin is passed over"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[2].find("e.bin is passed over"), std::string::npos) << warnings[2];
 }
 
 TEST(Corpus, WhatIsNotThereIsAnError) {

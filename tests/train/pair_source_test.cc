@@ -138,11 +138,11 @@ TEST(PairSource, GoesOnFromACursor) {
   EXPECT_EQ(x.targets, y.targets);
   b->seek(start);
   EXPECT_EQ(b->epochs(), 0);
-  a->seek("");
-  EXPECT_EQ(a->cursor(), start);
+  EXPECT_EQ(b->cursor(), start);
   for (const std::string& bad :
-       {std::string("x"), start.substr(0, start.size() - 1), start + "x", source.of(text)->cursor(),
-        source.of(text, {.seed = 5})->cursor(), source.of(numbered(36), {.seed = 4})->cursor()})
+       {std::string(), std::string("x"), start.substr(0, start.size() - 1), start + "x",
+        source.of(text)->cursor(), source.of(text, {.seed = 5})->cursor(),
+        source.of(numbered(36), {.seed = 4})->cursor()})
     expect_error("is no place in these pairs", [&] { a->seek(bad); });
 }
 

@@ -13,8 +13,8 @@
 
 #include "core/random.h"
 #include "io/expect_error.h"
+#include "io/folder_lock.h"
 #include "io/temp_folder.h"
-#include "train/shard.h"
 
 namespace bertie {
 namespace {
@@ -25,6 +25,8 @@ using test::TempFolder;
 
 constexpr const char* kVocab =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\nthe\ncat\nsat\nand\nran\nfar\n##s\n##x\n1\n2\n3\n";
+
+constexpr size_t kTextBytes = 1'600'000;  // four jobs, several shards
 
 // About `bytes` of documents of some lines of some sentences.
 std::string some_documents(size_t bytes, uint64_t seed = 1) {
@@ -67,7 +69,7 @@ class Prepare : public testing::Test {
             .threads = 2};
   }
   TempFolder folder_;
-  fs::path text_ = folder_.write("text", some_documents(3'000'000)),
+  fs::path text_ = folder_.write("text", some_documents(kTextBytes)),
            vocab_ = folder_.write("vocab.txt", kVocab);
 };
 
@@ -115,12 +117,12 @@ TEST_F(Prepare, AKilledRunGoesOnToTheSameBytes) {
   const auto expected = files_in(whole.out);
   size_t kept_some = 0;
   Random random(5);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 6; ++round) {
     PrepareOptions o = options(fmt::format("killed{}", round));
     // Killed up to three times, at some moment of the reading or at any moment.
     for (int death = 0; death < 3; ++death) {
       const bool by_itself = round % 2 == 0;
-      const uint32_t calls = 1 + random.below(8), microseconds = random.below(40'000);
+      const uint32_t calls = 1 + random.below(5), microseconds = random.below(40'000);
       const pid_t child = fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
@@ -186,17 +188,69 @@ TEST_F(Prepare, TheHeldOutPartIsAShareOfTheDocumentsAndSharesNoneWithTheOther) {
 TEST_F(Prepare, AnotherTextOrTokenizerIsNotMixedIn) {
   PrepareOptions o = options("out");
   prepare(o);
-  std::string text = some_documents(3'000'000);
+  std::string text = some_documents(kTextBytes);
   text[text.find("sat")] = 'r';  // as long as before, but another
   folder_.write("text", text);
   expect_error("another text", [&] { prepare(o); });
   folder_.write("text", text + "The end.\n");
   expect_error("other texts", [&] { prepare(o); });
-  folder_.write("text", some_documents(3'000'000));
+  folder_.write("text", some_documents(kTextBytes));
   o.tokenizer = folder_.write("other.txt", std::string(kVocab) + "more\n");
   expect_error("another tokenizer", [&] { prepare(o); });
   o.force = true;
   EXPECT_EQ(prepare(o).kept_shards, 0u);
+}
+
+TEST_F(Prepare, WhatIsNotItsOwnStays) {
+  const PrepareOptions o = options("out");
+  fs::create_directories(o.out / ".bertie-unfinished");
+  for (const char* mine : {"vocab.txt.backup", "shards.json.backup", "train-00000.tokens.123456"})
+    folder_.write(fmt::format("out/{}", mine), "mine");
+  folder_.write("out/.bertie-unfinished/train-00000.tokens.abcdef", "of a killed run");
+  prepare(o);
+  const auto files = files_in(o.out);
+  EXPECT_EQ(files.at("vocab.txt.backup"), "mine");
+  EXPECT_EQ(files.at("shards.json.backup"), "mine");
+  EXPECT_EQ(files.at("train-00000.tokens.123456"), "mine");
+  EXPECT_FALSE(fs::exists(o.out / ".bertie-unfinished"));
+}
+
+TEST_F(Prepare, AFailedFirstRunDoesNotStandInTheWay) {
+  PrepareOptions o = options("out");
+  o.held_out = 0;
+  o.corpus.inputs = {folder_.write("text.jsonl", "{\"text\": \"The cat sat.\"}\n").string()};
+  o.corpus.field = "body";
+  expect_error("no key \"body\"", [&] { prepare(o); });
+  o.corpus.field = "text";
+  EXPECT_EQ(prepare(o).train.documents, 1u);
+  o.corpus.field = {};
+  expect_error("other settings", [&] { prepare(o); });
+}
+
+TEST_F(Prepare, AnotherTokenizersFilesAreNotLeftBesideTheShards) {
+  folder_.write("text", "The cat sat.\n");
+  PrepareOptions o = options("out");
+  o.held_out = 0;
+  fs::create_directories(o.out);
+  folder_.write("out/tokenizer.json",
+                R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
+                    "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "cat": 1}}})");
+  expect_error("has files of another tokenizer, such as tokenizer.json", [&] { prepare(o); });
+  o.force = true;
+  prepare(o);
+  EXPECT_FALSE(fs::exists(o.out / "tokenizer.json"));
+  // The one that was given is not removed, wherever it lies.
+  o.tokenizer = o.out / "vocab.txt";
+  prepare(o);
+  EXPECT_TRUE(fs::exists(o.out / "vocab.txt"));
+}
+
+TEST_F(Prepare, OneProcessAtATime) {
+  folder_.write("text", "The cat sat.\n");
+  const PrepareOptions o = options("out");
+  fs::create_directories(o.out);
+  const io::FolderLock other(o.out);
+  expect_error("another process prepares data", [&] { prepare(o); });
 }
 
 TEST_F(Prepare, SaysWhatIsWrong) {

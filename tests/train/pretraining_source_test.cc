@@ -358,10 +358,11 @@ TEST(PretrainingSource, TheHeldOutPartIsTheSameEveryTime) {
   auto source =
       make_pretraining_source(made.folder(), made.tokenizer(), {.max_length = 64, .held_out = true});
   const size_t count = source->sequences();
+  const std::string start = source->cursor();
   const auto first = take(*source, count);
   EXPECT_TRUE(take(*source, count) == first);  // the next epoch
   take(*source, 3);
-  source->seek("");
+  source->seek(start);
   EXPECT_TRUE(take(*source, count) == first);
   int32_t last = 0;  // in the text's order
   for (const MadeSequence& s : first) {
@@ -384,7 +385,7 @@ TEST(PretrainingSource, SaysWhatIsWrong) {
   auto source = make_pretraining_source(shards().folder(), tokenizer, options);
   auto longer = make_pretraining_source(shards().folder(), tokenizer, {.max_length = 33});
   for (const std::string& cursor :
-       {std::string("{"), std::string("[]"), std::string("{\"pretraining\": \"x\"}")})
+       {std::string(), std::string("{"), std::string("[]"), std::string("{\"pretraining\": \"x\"}")})
     EXPECT_THROW(source->seek(cursor), Error) << cursor;
   expect_error("other settings", [&] { source->seek(longer->cursor()); });
   std::string beyond = source->cursor();
@@ -398,6 +399,36 @@ TEST(PretrainingSource, SaysWhatIsWrong) {
                [&] { make_pretraining_source(single.folder(), single.tokenizer(), options); });
   expect_error("no objective \"gpt\"", [] { objective_of("gpt"); });
   EXPECT_EQ(objective_of("mlm+sop"), Objective::kMaskedOrder);
+}
+
+TEST(PretrainingSource, WhatIsMissingIsNamed) {
+  const PretrainingOptions options{.max_length = 32};
+  const auto open = [&](const MadeUpShards& made) {
+    return make_pretraining_source(made.folder(), made.tokenizer(), options);
+  };
+  {
+    const MadeUpShards made;
+    std::filesystem::remove(made.folder() / "train-00001.tokens");
+    expect_error("train-00001.tokens is missing: shards.json counts 3", [&] { open(made); });
+  }
+  {
+    const MadeUpShards made;
+    std::filesystem::copy(made.folder() / "train-00002.tokens", made.folder() / "train-00003.tokens");
+    expect_error("train-00003.tokens is there, but", [&] { open(made); });
+    std::filesystem::remove(made.folder() / "train-00003.tokens");
+    EXPECT_NO_THROW(open(made));
+    ShardManifest manifest = read_manifest(made.folder());
+    const auto write = [&] { std::ofstream(made.folder() / ShardManifest::kName) << manifest.text(); };
+    manifest.train.tokens += 1;
+    write();
+    expect_error("one is of another run", [&] { open(made); });
+    manifest.complete = false;
+    write();
+    expect_error("is not finished", [&] { open(made); });
+    std::filesystem::remove(made.folder() / ShardManifest::kName);
+    expect_error("has no shards.json", [&] { open(made); });
+    expect_error("has no shards.json", [&] { has_held_out(made.folder()); });
+  }
 }
 
 TEST(PretrainingSource, ADamagedShardIsNamedWhenItIsFirstUsed) {
@@ -418,6 +449,21 @@ TEST(PretrainingSource, OneSentenceDocumentsMakeNoPairsAndThatIsSaid) {
   auto alone = make_pretraining_source(made.folder(), made.tokenizer(),
                                        {.objective = Objective::kMasked, .max_length = 64});
   EXPECT_EQ(take(*alone, 20).size(), 20u);
+  EXPECT_EQ(source->share_without_pairs(), 1);
+  EXPECT_EQ(alone->share_without_pairs(), 0);
+  // Of a mixture, the share of the tokens.
+  std::vector<size_t> sentences(shards().documents());
+  for (size_t i = 0, last = SIZE_MAX; i < shards().tokens(); ++i) {
+    const int32_t id = MadeUpShards::kFirstId + int32_t(i);
+    if (shards().sentence(id) != last) ++sentences[shards().document(id)];
+    last = shards().sentence(id);
+  }
+  size_t single = 0;
+  for (size_t i = 0; i < shards().tokens(); ++i)
+    single += sentences[shards().document(MadeUpShards::kFirstId + int32_t(i))] == 1;
+  ASSERT_GT(single, 0u);
+  const auto mixed = make_pretraining_source(shards().folder(), shards().tokenizer(), {.max_length = 64});
+  EXPECT_DOUBLE_EQ(mixed->share_without_pairs(), double(single) / double(shards().tokens()));
 }
 
 }  // namespace
