@@ -1,5 +1,6 @@
 // bertie pretrain, as its users run it: on a small text, prepared here.
 #include <algorithm>
+#include <set>
 
 #include "program.h"
 
@@ -286,10 +287,12 @@ TEST_F(Pretrain, KillsAtAnyMomentChangeNothing) {
   const auto is_temporary = [](const fs::directory_entry& e) {
     return e.path().filename().string().starts_with(".step-");
   };
+  // Under a name that an earlier process did not leave behind.
+  std::set<std::string> left;
   const auto being_written = [&](const fs::path& run) {
     std::error_code error;
     for (fs::directory_iterator i(run, error), end; !error && i != end; i.increment(error))
-      if (is_temporary(*i)) return true;
+      if (is_temporary(*i) && !left.contains(i->path().filename())) return true;
     return false;
   };
   const auto looks = [&](const std::string& out) {
@@ -307,6 +310,10 @@ TEST_F(Pretrain, KillsAtAnyMomentChangeNothing) {
         ASSERT_EQ(last.code, 0) << last.err;
         break;
       }
+      left.clear();
+      if (fs::exists(folder_ / out))
+        for (const auto& entry : fs::directory_iterator(folder_ / out))
+          if (is_temporary(entry)) left.insert(entry.path().filename());
       const Result r = run(arguments(out, more), {.meanwhile = [&](pid_t child) {
                              usleep(below(200'000));
                              if (done % 5 < 2)  // wait for a checkpoint
