@@ -31,6 +31,7 @@ KeptCross take_cross(Arena& arena, const CrossShape& shape);
 size_t kept_bytes(const CrossShape& shape);
 size_t attention_workspace(const CrossShape& shape, int threads, bool backward);
 size_t backward_workspace(const CrossWeights& w, const CrossShape& shape);
+size_t bf16_workspace(const CrossWeights& w, const CrossShape& shape);
 
 // c from a and M. Of the masks those of attention and attention_out are looked at.
 void cross_forward(const CrossShape& shape, const CrossWeights& w, const LayerMasks& masks,
