@@ -11,6 +11,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
 #include "train/schedule.h"
@@ -137,7 +138,7 @@ PretrainJob job_of(const Settings& s) {
   job.mask_rate = share_of("--mask-rate", s.mask_rate.value_or(job.mask_rate), 1);
   job.whole_words = s.whole_word;
   if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, 1);
-  job.recompute = s.recompute;
+  job.recompute = s.recompute, job.bf16 = wants_bf16(s);
   job.threads = int(s.threads.value_or(0));
   return job;
 }
@@ -243,17 +244,18 @@ TrainEvents events_of(const Settings& settings, TrainLine& line) {
 
 }  // namespace
 
+bool wants_bf16(const Settings& settings) {
+  return choice_of("--precision", settings.precision, Products::kFp32, {Products::kFp32, Products::kBf16}) ==
+         Products::kBf16;
+}
+
 int pretrain_command(const Settings& settings) {
   const PretrainJob job = job_of(settings);
-  const bool bf16 = choice_of("--precision", settings.precision, Products::kFp32,
-                              {Products::kFp32, Products::kBf16}) == Products::kBf16;
   const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
     end_progress_line();
     warn(printable(what), printable(hint));
   });
   const bool speaks = ranks->rank() == 0;
-  if (bf16 && speaks && !settings.quiet)
-    warn("products in bf16 are not there yet: this run computes in fp32", "--precision fp32 says so itself");
   catch_stop_signals();
   TrainLine line(speaks && !settings.quiet);
   try {
