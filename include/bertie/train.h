@@ -127,6 +127,7 @@ struct PretrainJob {
   bool whole_words = false;
   double dropout = -1;     // below 0: as the config says
   bool recompute = false;  // less memory, more time: layers are computed again on the way back
+  bool bf16 = false;       // layers multiply numbers rounded to bf16 where the processor can; it warns if not
   int threads = 0;         // 0: one for every core
   TrainOptions train = {};
 };

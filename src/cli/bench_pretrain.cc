@@ -7,7 +7,9 @@
 
 #include "cli/bench.h"
 #include "cli/measure.h"
+#include "cli/output.h"
 #include "core/random.h"
+#include "kernels/bf16.h"
 #include "train/batch_step.h"
 #include "train/model_sizes.h"
 #include "train/optimiser.h"
@@ -73,16 +75,21 @@ int bench_pretrain(const BenchOptions& o) {
   std::vector<std::string> sizes{o.size};
   if (o.size.empty()) sizes = {"tiny", "mini", "small"};
   const int threads = o.threads > 0 ? o.threads : available_threads();
+  const bool bf16 = o.bf16 && kernels::has_bf16_instruction();
+  if (o.bf16 && !bf16)
+    warn("this processor has no instruction for bf16 (avx512_bf16): measured in fp32",
+         "--precision fp32 says so itself");
+  const char* const precision = bf16 ? "bf16" : "fp32";
   if (!o.json)
     fmt::print(
-        "Steps of pre-training in fp32 ({}, {} threads): masked tokens and next sentence, dropout, clip, "
+        "Steps of pre-training in {} ({}, {} threads): masked tokens and next sentence, dropout, clip, "
         "AdamW.\n\n{:<9}{:<9}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}\n",
-        kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s", "GFLOP/s",
-        "peak", "of peak", "median", "state MB", "passes MB");
+        precision, kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s",
+        "GFLOP/s", "peak", "of peak", "median", "state MB", "passes MB");
   for (const std::string& size : sizes) {
     const Config config = config_of_size(size, false);
     const auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1,
-                                      {.threads = threads, .recompute = o.recompute});
+                                      {.threads = threads, .recompute = o.recompute, .bf16 = bf16});
     TrainOptions options;
     options.rate = 1e-5;
     Optimiser optimiser(*learner, options);
@@ -107,6 +114,7 @@ int bench_pretrain(const BenchOptions& o) {
                                         {"threads", threads},
                                         {"accumulate", o.accumulate},
                                         {"recompute", o.recompute},
+                                        {"precision", precision},
                                         {"milliseconds", m.best * 1e3},
                                         {"median_milliseconds", m.median * 1e3},
                                         {"tokens_per_second", tokens / m.best},

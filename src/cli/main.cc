@@ -13,6 +13,7 @@
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/terminal.h"
 
 namespace bertie::cli {
@@ -28,6 +29,7 @@ int bench_command(const Settings& settings) {
                 .size = settings.model_size.value_or(""),
                 .accumulate = settings.accumulate.value_or(1),
                 .recompute = settings.recompute,
+                .bf16 = wants_bf16(settings),
                 .progress = !settings.quiet && (settings.verbose || (is_terminal(2) && !is_terminal(1))),
                 .attention = {.mechanisms = settings.mechanisms,
                               .n = settings.n.value_or(0),

@@ -13,6 +13,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/precision.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
 #include "core/parallel.h"
@@ -159,7 +160,7 @@ PretrainJob job_of(const Settings& s) {
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
   if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, true, "0.1");
-  job.recompute = s.recompute;
+  job.recompute = s.recompute, job.bf16 = wants_bf16(s);
   job.threads = int(s.threads.value_or(0));
   return job;
 }
@@ -290,17 +291,18 @@ int rank_cores(const Settings& settings) {
 
 }  // namespace
 
+bool wants_bf16(const Settings& settings) {
+  return choice_of("--precision", settings.precision, Products::kFp32, {Products::kFp32, Products::kBf16}) ==
+         Products::kBf16;
+}
+
 int pretrain_command(const Settings& settings) {
   const PretrainJob job = job_of(settings);
-  const bool bf16 = choice_of("--precision", settings.precision, Products::kFp32,
-                              {Products::kFp32, Products::kBf16}) == Products::kBf16;
   const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
     end_progress_line();
     warn(printable(what), printable(hint));
   });
   const bool speaks = ranks->rank() == 0;
-  if (bf16 && speaks && !settings.quiet)
-    warn("products in bf16 are not there yet: this run computes in fp32", "--precision fp32 says so itself");
   const Launcher launcher = Launcher::find();
   catch_stop_signals(launcher);
   const std::vector<std::string> advice = launch_advice(launcher, *ranks, rank_cores(settings));

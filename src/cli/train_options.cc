@@ -1,5 +1,6 @@
 // The table's chapter about training.
 #include "cli/options.h"
+#include "cli/precision.h"
 
 namespace bertie::cli {
 namespace {
@@ -203,12 +204,7 @@ std::vector<Option> care_options() {
           {.name = "recompute",
            .help = "compute layers again on the way back: less memory, more time",
            .to = &Settings::recompute},
-          {.name = "precision",
-           .argument = "P",
-           .help = "numbers to multiply: fp32 or bf16",
-           .standard = "fp32",
-           .to = &Settings::precision,
-           .choices = {{"fp32", "32 bits"}, {"bf16", "16 bits, where the machine can"}}},
+          precision_option(),
           {.name = "seed",
            .argument = "N",
            .help = "the same seed gives the same run, to the bit",
@@ -217,6 +213,15 @@ std::vector<Option> care_options() {
 }
 
 }  // namespace
+
+Option precision_option() {
+  return {.name = "precision",
+          .argument = "P",
+          .help = "numbers that layers multiply: fp32 or bf16",
+          .standard = "fp32",
+          .to = &Settings::precision,
+          .choices = {{"fp32", "32 bits"}, {"bf16", "16 bits, where the machine can"}}};
+}
 
 std::vector<Command> train_commands() {
   std::vector<Option> options;

@@ -59,13 +59,20 @@ size_t backward_workspace(const CrossWeights& w, const CrossShape& shape) {
   return most;
 }
 
+size_t bf16_workspace(const CrossWeights& w, const CrossShape& shape) {
+  const size_t target = shape.target.tokens();
+  return std::max({kernels::mixed_workspace(w.query, target),
+                   kernels::mixed_workspace(w.key_value, shape.source_tokens()),
+                   kernels::mixed_workspace(w.out, target)});
+}
+
 void CrossPass::attend(Matrix<const float> a, Matrix<const float> memory, const KeptCross& kept,
                        Matrix<float> c) const {
-  kernels::linear_forward(a, w.query, Activation::none, kept.query, team);
-  kernels::linear_forward(memory, w.key_value, Activation::none, kept.key_value, team);
+  kernels::mixed_forward(a, w.query, Activation::none, kept.query, scratch.rounded, team);
+  kernels::mixed_forward(memory, w.key_value, Activation::none, kept.key_value, scratch.rounded, team);
   dot_product::tiled(attention_batch(shape, kept.query, kept.key_value, masks.attention), kept.context,
                      kept.log_sums, scratch.attention, team);
-  kernels::linear_forward(kept.context, w.out, Activation::none, scratch.product, team);
+  kernels::mixed_forward(kept.context, w.out, Activation::none, scratch.product, scratch.rounded, team);
   kernels::layer_norm_training_forward(scratch.product, masks.attention_out, a, w.norm, {}, kept.norm, c,
                                        team);
 }
@@ -75,18 +82,20 @@ void CrossPass::attend_back(Matrix<const float> a, Matrix<const float> memory, c
   const size_t c = shape.target.hidden;
   const Matrix<const float> d_out =
       norm_backward(kept.norm, w.norm, gradient.norm, masks.attention_out, to.d, {}, scratch, team);
-  kernels::linear_backward_weights(kept.context, d_out, gradient.out, scratch.backward, team);
+  kernels::mixed_backward_weights(kept.context, d_out, gradient.out, scratch.backward, scratch.rounded, team);
   const Matrix<float> d_context = scratch.more, d_query(scratch.wide.data(), to.d.rows(), c);
-  kernels::linear_backward_input(d_out, w.out, d_context, scratch.backward, team);
+  kernels::mixed_backward_input(d_out, w.out, d_context, scratch.backward, scratch.rounded, team);
   dot_product::backward(
       attention_batch(shape, kept.query, kept.key_value, masks.attention), kept.context, kept.log_sums,
       d_context, {.q = d_query, .k = to.d_key_value.slice_cols(0, c), .v = to.d_key_value.slice_cols(c, c)},
       scratch.attention, team);
-  kernels::linear_backward_weights(a, d_query, gradient.query, scratch.backward, team);
-  kernels::linear_backward_input(d_query, w.query, to.d, scratch.backward, team, Accumulate::yes);
-  kernels::linear_backward_weights(memory, to.d_key_value, gradient.key_value, scratch.backward, team);
-  kernels::linear_backward_input(to.d_key_value, w.key_value, to.d_memory, scratch.backward, team,
-                                 Accumulate::yes);
+  kernels::mixed_backward_weights(a, d_query, gradient.query, scratch.backward, scratch.rounded, team);
+  kernels::mixed_backward_input(d_query, w.query, to.d, scratch.backward, scratch.rounded, team,
+                                Accumulate::yes);
+  kernels::mixed_backward_weights(memory, to.d_key_value, gradient.key_value, scratch.backward,
+                                  scratch.rounded, team);
+  kernels::mixed_backward_input(to.d_key_value, w.key_value, to.d_memory, scratch.backward, scratch.rounded,
+                                team, Accumulate::yes);
 }
 
 }  // namespace bertie

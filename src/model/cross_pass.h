@@ -31,6 +31,7 @@ KeptCross take_cross(Arena& arena, const CrossShape& shape);
 size_t kept_bytes(const CrossShape& shape);
 size_t attention_workspace(const CrossShape& shape, int threads, bool backward);
 size_t backward_workspace(const CrossWeights& w, const CrossShape& shape);
+size_t bf16_workspace(const CrossWeights& w, const CrossShape& shape);
 
 // What goes back: d, the gradient of c, becomes a's; d_memory is added to; d_key_value (Ts, 2C) is scratch.
 struct CrossGradients {

@@ -173,10 +173,13 @@ void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
   if (projected())
     products = std::max({products, kernels::linear_backward_input_workspace(w_.projection),
                          kernels::linear_backward_weights_workspace(w_.projection, t)});
+  size_t rounded = 0;
+  if (options_.bf16)
+    for (const LayerWeights& l : w_.layers) rounded = std::max(rounded, bf16_workspace(l, t));
   const size_t of_a_layer = bytes(c.hidden) + bytes(1) + (norm_first() ? bytes(c.hidden) : 0);
   arena_.reset((Checked(keep ? depth : 1) * kept_bytes(shape) + Checked(again ? depth : 0) * of_a_layer +
                 Checked(7) * bytes(c.hidden) + Checked(2) * bytes(c.embedding_size()) + bytes(1) +
-                bytes(wide) + Arena::bytes_for<std::byte>(attention) +
+                bytes(wide) + Arena::bytes_for<std::byte>(attention) + Arena::bytes_for<float>(rounded) +
                 Arena::bytes_for<float>(backward ? products : 0))
                    .value());
   kept_.resize(depth);
@@ -195,6 +198,7 @@ void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
   narrow_ = projected() ? arena_.take<float>(t, c.embedding_size()) : x_;
   scratch_.product = state(), scratch_.wide = arena_.take<float>(t, wide);
   scratch_.attention = arena_.take<std::byte>(attention);
+  if (rounded > 0) scratch_.rounded = arena_.take<float>(rounded);
   if (!backward) return;
   scratch_.more = state();
   d_ = state(), d_sum_ = norm_first() ? state() : Matrix<float>();
@@ -313,7 +317,8 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
     if (options_.recompute) {
       if (norm_first()) std::copy_n(kept.sum.data(), b.ids.size() * c.hidden, sum_.data());
       layer.attend(x_, norm_first() ? sum_ : x_, kept.attention, h_);
-      kernels::linear_forward(h_, layer.w.up, kernels::Activation::none, kept.feed_forward.up, team_);
+      kernels::mixed_forward(h_, layer.w.up, kernels::Activation::none, kept.feed_forward.up,
+                             scratch_.rounded, team_);
     } else {
       kernels::normalised_output(kept.attention.norm.x, layer.w.attention_norm, h_, team_);
     }

@@ -78,6 +78,13 @@ size_t backward_workspace(const LayerWeights& layer, size_t tokens) {
   return most;
 }
 
+size_t bf16_workspace(const LayerWeights& layer, size_t tokens) {
+  size_t most = 0;
+  for (const kernels::Linear* l : {&layer.qkv, &layer.attention_out, &layer.up, &layer.down})
+    most = std::max(most, kernels::mixed_workspace(*l, tokens));
+  return most;
+}
+
 kernels::Normalised take_normalised(Arena& arena, size_t tokens, size_t width) {
   return {arena.take<float>(tokens, width), {arena.take<float>(tokens), tokens}};
 }
@@ -105,10 +112,11 @@ size_t kept_bytes(const PassShape& shape) {
 
 void LayerPass::attend(Matrix<const float> x, Matrix<float> sum, const KeptAttention& kept,
                        Matrix<float> h) const {
-  kernels::linear_forward(x, w.qkv, Activation::none, kept.qkv, team);
+  kernels::mixed_forward(x, w.qkv, Activation::none, kept.qkv, scratch.rounded, team);
   dot_product::tiled(attention_batch(shape, kept.qkv, scale, masks.attention), kept.context, kept.log_sums,
                      scratch.attention, team);
-  kernels::linear_forward(kept.context, w.attention_out, Activation::none, scratch.product, team);
+  kernels::mixed_forward(kept.context, w.attention_out, Activation::none, scratch.product, scratch.rounded,
+                         team);
   kernels::layer_norm_training_forward(scratch.product, masks.attention_out, sum, w.attention_norm,
                                        shape.norm_first ? sum : Matrix<float>(), kept.norm, h, team);
 }
@@ -116,9 +124,9 @@ void LayerPass::attend(Matrix<const float> x, Matrix<float> sum, const KeptAtten
 void LayerPass::feed_forward(Matrix<const float> h, Matrix<float> sum, const KeptFeedForward& kept,
                              Matrix<float> y) const {
   const Matrix<float> inner = narrow(scratch.wide, shape.inner);
-  kernels::linear_forward(h, w.up, shape.activation, inner, team, kept.up);
+  kernels::mixed_forward(h, w.up, shape.activation, inner, scratch.rounded, team, kept.up);
   if (masks.activation.dropout.rate > 0) kernels::dropout_rows(inner, masks.activation, inner, team);
-  kernels::linear_forward(inner, w.down, Activation::none, scratch.product, team);
+  kernels::mixed_forward(inner, w.down, Activation::none, scratch.product, scratch.rounded, team);
   kernels::layer_norm_training_forward(scratch.product, masks.feed_forward, sum, w.output_norm,
                                        shape.norm_first ? sum : Matrix<float>(), kept.norm, y, team);
 }
@@ -138,32 +146,33 @@ void LayerPass::feed_back(Matrix<const float> h, const KeptFeedForward& kept, Ma
   const Matrix<const float> d_out = norm_backward(kept.norm, w.output_norm, gradient.output_norm,
                                                   masks.feed_forward, d, carry, scratch, team);
   const Matrix<float> d_inner = narrow(scratch.wide, shape.inner);
-  kernels::linear_backward_input(d_out, w.down, d_inner, scratch.backward, team);
+  kernels::mixed_backward_input(d_out, w.down, d_inner, scratch.backward, scratch.rounded, team);
   if (masks.activation.dropout.rate > 0) kernels::dropout_rows(d_inner, masks.activation, d_inner, team);
   kernels::activation_backward(shape.activation, kept.up, d_inner, kept.up, team);  // kept.up is f(u) now
   if (masks.activation.dropout.rate > 0) kernels::dropout_rows(kept.up, masks.activation, kept.up, team);
-  kernels::linear_backward_weights(kept.up, d_out, gradient.down, scratch.backward, team);
-  kernels::linear_backward_weights(h, d_inner, gradient.up, scratch.backward, team);
-  kernels::linear_backward_input(d_inner, w.up, d, scratch.backward, team,
-                                 carry.empty() ? Accumulate::yes : Accumulate::no);
+  kernels::mixed_backward_weights(kept.up, d_out, gradient.down, scratch.backward, scratch.rounded, team);
+  kernels::mixed_backward_weights(h, d_inner, gradient.up, scratch.backward, scratch.rounded, team);
+  kernels::mixed_backward_input(d_inner, w.up, d, scratch.backward, scratch.rounded, team,
+                                carry.empty() ? Accumulate::yes : Accumulate::no);
 }
 
 void LayerPass::attend_back(Matrix<const float> x, const KeptAttention& kept, Matrix<float> d,
                             Matrix<float> carry) const {
   const Matrix<const float> d_out = norm_backward(kept.norm, w.attention_norm, gradient.attention_norm,
                                                   masks.attention_out, d, carry, scratch, team);
-  kernels::linear_backward_weights(kept.context, d_out, gradient.attention_out, scratch.backward, team);
+  kernels::mixed_backward_weights(kept.context, d_out, gradient.attention_out, scratch.backward,
+                                  scratch.rounded, team);
   const Matrix<float> d_context = scratch.more;
-  kernels::linear_backward_input(d_out, w.attention_out, d_context, scratch.backward, team);
+  kernels::mixed_backward_input(d_out, w.attention_out, d_context, scratch.backward, scratch.rounded, team);
   const size_t c = shape.hidden;
   const Matrix<float> d_qkv = narrow(scratch.wide, 3 * c);
   dot_product::backward(
       attention_batch(shape, kept.qkv, scale, masks.attention), kept.context, kept.log_sums, d_context,
       {.q = d_qkv.slice_cols(0, c), .k = d_qkv.slice_cols(c, c), .v = d_qkv.slice_cols(2 * c, c)},
       scratch.attention, team);
-  kernels::linear_backward_weights(x, d_qkv, gradient.qkv, scratch.backward, team);
-  kernels::linear_backward_input(d_qkv, w.qkv, d, scratch.backward, team,
-                                 carry.empty() ? Accumulate::yes : Accumulate::no);
+  kernels::mixed_backward_weights(x, d_qkv, gradient.qkv, scratch.backward, scratch.rounded, team);
+  kernels::mixed_backward_input(d_qkv, w.qkv, d, scratch.backward, scratch.rounded, team,
+                                carry.empty() ? Accumulate::yes : Accumulate::no);
 }
 
 }  // namespace bertie

@@ -21,6 +21,7 @@
 #include "attention/scaled_dot_product.h"
 #include "core/arena.h"
 #include "core/parallel.h"
+#include "kernels/bf16.h"
 #include "kernels/layer_norm.h"
 #include "model/weights.h"
 
@@ -70,11 +71,14 @@ struct PassScratch {
   Matrix<float> wide;           // (T, max(3C, inner))
   std::byte* attention;         // attention's workspace
   float* backward;              // workspace of products and norms on the way back
+  float* rounded = nullptr;     // what products in bf16 round; null: products in fp32
 };
 
 size_t attention_workspace(const PassShape& shape, int threads, bool backward);
 // The floats that the way back through a layer needs beside that.
 size_t backward_workspace(const LayerWeights& layer, size_t tokens);
+// Floats for what products in bf16 round.
+size_t bf16_workspace(const LayerWeights& layer, size_t tokens);
 
 kernels::Normalised take_normalised(Arena& arena, size_t tokens, size_t width);
 KeptAttention take_attention(Arena& arena, const PassShape& shape);

@@ -47,6 +47,9 @@ struct Lesson {
 struct LearnerOptions {
   int threads = 0;         // 0: one for every core
   bool recompute = false;  // keep only what goes into a layer, and compute the rest again on the way back
+  // The layers' linear layers multiply numbers rounded to bf16 and sum in fp32; all else, parameters too,
+  // stays fp32. Slow where kernels::has_bf16_instruction() is false.
+  bool bf16 = false;
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).

@@ -206,7 +206,11 @@ void TransformerLearner::take_memory(bool learning) {
   const CrossShape cross = cross_shape();
   Checked bytes = Checked(Arena::bytes_for<float>(cross.source_tokens() * 2 * hidden));
   size_t attention = attention_workspace(cross, team_.threads(), learning), products = 0, wide = 0, most = 0;
-  for (const CrossWeights& c : w_.decoder.cross) products = std::max(products, backward_workspace(c, cross));
+  size_t rounded = 0;
+  for (const CrossWeights& c : w_.decoder.cross) {
+    products = std::max(products, backward_workspace(c, cross));
+    if (options_.bf16) rounded = std::max(rounded, bf16_workspace(c, cross));
+  }
   for (const Side* side : {&source_, &target_}) {
     const PassShape& shape = side->shape;
     const size_t t = shape.tokens(), depth = side->w->layers.size();
@@ -215,12 +219,16 @@ void TransformerLearner::take_memory(bool learning) {
     bytes = bytes + Checked(keep ? depth : 1) * of_a_layer + Checked(depth) * normalised +
             Checked(4) * Arena::bytes_for<float>(t * hidden);
     attention = std::max(attention, attention_workspace(shape, team_.threads(), learning));
-    for (const LayerWeights& l : side->w->layers) products = std::max(products, backward_workspace(l, t));
+    for (const LayerWeights& l : side->w->layers) {
+      products = std::max(products, backward_workspace(l, t));
+      if (options_.bf16) rounded = std::max(rounded, bf16_workspace(l, t));
+    }
     wide = std::max(wide, t * std::max(3 * hidden, shape.inner));
     most = std::max(most, t);
   }
   bytes = bytes + Checked(2) * Arena::bytes_for<float>(most * hidden) + Arena::bytes_for<float>(wide) +
-          Arena::bytes_for<std::byte>(attention) + Arena::bytes_for<float>(products);
+          Arena::bytes_for<std::byte>(attention) + Arena::bytes_for<float>(products) +
+          Arena::bytes_for<float>(rounded);
   arena_.reset(bytes.value());
 
   float* const product = arena_.take<float>(most * hidden);
@@ -228,6 +236,7 @@ void TransformerLearner::take_memory(bool learning) {
   float* const wide_memory = arena_.take<float>(wide);
   std::byte* const attention_memory = arena_.take<std::byte>(attention);
   float* const backward_memory = arena_.take<float>(products);
+  float* const rounded_memory = rounded > 0 ? arena_.take<float>(rounded) : nullptr;
   d_key_value_ = arena_.take<float>(cross.source_tokens(), 2 * hidden);
   for (Side* side : {&source_, &target_}) {
     const PassShape& shape = side->shape;
@@ -251,7 +260,8 @@ void TransformerLearner::take_memory(bool learning) {
                      .more = {more, t, hidden},
                      .wide = {wide_memory, t, std::max(3 * hidden, shape.inner)},
                      .attention = attention_memory,
-                     .backward = backward_memory};
+                     .backward = backward_memory,
+                     .rounded = rounded_memory};
   }
 }
 
@@ -270,7 +280,8 @@ void TransformerLearner::layer_forward(Side& side, size_t l, bool to_the_end) {
   if (to_the_end)
     layer.feed_forward(side.c, side.c, kept.feed_forward, side.x);
   else
-    kernels::linear_forward(side.c, layer.w.up, kernels::Activation::none, kept.feed_forward.up, team_);
+    kernels::mixed_forward(side.c, layer.w.up, kernels::Activation::none, kept.feed_forward.up,
+                           side.scratch.rounded, team_);
 }
 
 void TransformerLearner::forward(Side& side) {

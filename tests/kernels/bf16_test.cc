@@ -1,10 +1,10 @@
 #include "kernels/bf16.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "kernels/gemm.h"
+#include "kernels/reference.h"
+#include "support/bf16.h"
 #include "support/numbers.h"
 
 namespace bertie::kernels {
@@ -85,26 +85,8 @@ TEST(Bf16, TileIsTheProductOfTheRoundedNumbers) {
       }
 }
 
-// Whether the instruction runs, whatever CPUID says: some virtual machines do not show it. A child tries.
-bool instruction_runs() {
-#if defined(__x86_64__)
-  if (has_bf16_instruction()) return true;
-  if (!__builtin_cpu_supports("avx512f")) return false;
-  const Tile t(1, 2, 1);
-  const pid_t child = fork();
-  if (child == 0) {
-    t.run(bf16_tile_native, false);
-    _exit(0);
-  }
-  int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-#else
-  return false;
-#endif
-}
-
 TEST(Bf16, InstructionGivesTheBitsOfTheSpecification) {
-  if (!instruction_runs()) GTEST_SKIP() << "this processor has no VDPBF16PS";
+  if (!test::bf16_instruction_runs()) GTEST_SKIP() << "this processor has no VDPBF16PS";
   for (size_t rows = 1; rows <= kBf16TileRows; ++rows)
     for (size_t k : {1, 2, 9, 200})
       for (bool accumulate : {false, true})
@@ -137,7 +119,7 @@ TEST(Bf16, MatmulIsTheProductOfTheRoundedNumbersForAnyTeam) {
           const Panels panels = pack(Matrix<const float>(b.data(), s.k, s.n), packed.data(), team);
           test::Guarded workspace(bf16_matmul_workspace(s.m, s.k, s.n));
           test::Guarded c(std::vector<float>(s.m * s.n, 0.5f), 3);
-          bf16_matmul(left, panels, {c.data(), s.m, s.n}, workspace.data(), team, accumulate);
+          bf16_matmul(left, panels, Matrix<float>(c.data(), s.m, s.n), workspace.data(), team, accumulate);
           ASSERT_TRUE(c.intact() && workspace.intact());
           if (threads == 1) first.assign(c.span().begin(), c.span().end());
           ASSERT_TRUE(test::same_bits(c.span(), first));
@@ -154,6 +136,76 @@ TEST(Bf16, MatmulIsTheProductOfTheRoundedNumbersForAnyTeam) {
             ASSERT_NEAR(first[r * s.n + j], sum, (2 + 2 * std::sqrt(double(s.k))) * 0x1p-24 * size);
           }
       }
+}
+
+std::vector<double> rounded(std::span<const float> x) {
+  std::vector<double> all;
+  for (float v : x) all.push_back(from_bf16(to_bf16(v)));
+  return all;
+}
+
+// Against the reference on rounded numbers; the bias and its gradient are not rounded.
+void expect_linear_of_rounded_numbers() {
+  constexpr size_t t = 61, k = 19, n = 45;  // more rows than a block, odd, more than a panel
+  const auto x = test::random_floats(t * k, 1), w = test::random_floats(n * k, 2),
+             dy = test::random_floats(t * n, 3);
+  std::vector<float> packed(packed_floats(n, k)), bias(panels_for(n) * kPanel);
+  std::copy_n(test::random_floats(n, 4).data(), n, bias.data());
+  const Linear layer{.packed = packed.data(), .bias = bias.data(), .inputs = k, .outputs = n};
+  pack_rows({w.data(), n, k}, 0, layer);
+
+  const auto rx = rounded(x), rw = rounded(w), rdy = rounded(dy), b = test::to_double({bias.data(), n});
+  std::vector<double> sum(t * n), y(t * n), dx(t * k), dw(n * k, 0.25), db(n), none(n);
+  const Matrix<const double> xs(rx.data(), t, k), ws(rw.data(), n, k);
+  reference::linear<double>(xs, ws, b, Activation::none, {sum.data(), t, n});
+  reference::linear<double>(xs, ws, b, Activation::gelu, {y.data(), t, n});
+  reference::linear_backward(xs, ws, {rdy.data(), t, n}, {dx.data(), t, k}, {dw.data(), n, k}, none);
+  for (size_t j = 0; j < n; ++j) {
+    db[j] = 0.25;
+    for (size_t r = 0; r < t; ++r) db[j] += double(dy[r * n + j]);
+  }
+
+  std::vector<float> first;
+  for (int threads : {1, 2, 3}) {
+    Team team(threads);
+    test::Guarded memory(mixed_workspace(layer, t)), workspace(linear_backward_input_workspace(layer));
+    test::Guarded before(t * n), out(t * n), alone(t * n), d_in(t * k), g(packed.size()), g_bias(bias.size());
+    mixed_forward({x.data(), t, k}, layer, Activation::gelu, {out.data(), t, n}, memory.data(), team,
+                  {before.data(), t, n});
+    mixed_forward({x.data(), t, k}, layer, Activation::gelu, {alone.data(), t, n}, memory.data(), team);
+    std::fill_n(d_in.data(), t * k, 0.5f);
+    mixed_backward_input({dy.data(), t, n}, layer, {d_in.data(), t, k}, workspace.data(), memory.data(), team,
+                         Accumulate::yes);
+    std::fill(g.span().begin(), g.span().end(), 0.25f);
+    std::fill(g_bias.span().begin(), g_bias.span().end(), 0.25f);
+    const Linear gradient{.packed = g.data(), .bias = g_bias.data(), .inputs = k, .outputs = n};
+    mixed_backward_weights({x.data(), t, k}, {dy.data(), t, n}, gradient, workspace.data(), memory.data(),
+                           team);
+    ASSERT_TRUE(memory.intact() && workspace.intact() && before.intact() && out.intact() && d_in.intact());
+    ASSERT_TRUE(alone.intact() && g.intact() && g_bias.intact());
+
+    std::vector<float> d_weights(n * k), all;
+    unpack_rows(gradient, 0, {d_weights.data(), n, k});
+    for (std::span<const float> part :
+         {std::span<const float>(before.span()), std::span<const float>(out.span()),
+          std::span<const float>(d_in.span()), std::span<const float>(d_weights),
+          std::span<const float>(g_bias.span())})
+      all.insert(all.end(), part.begin(), part.end());
+    if (threads == 1) first = all;
+    ASSERT_TRUE(test::same_bits(all, first));
+    ASSERT_TRUE(test::same_bits(alone.span(), out.span()));
+    for (size_t i = 0; i < t * n; ++i) ASSERT_NEAR(before.data()[i], sum[i], 1e-5);
+    for (size_t i = 0; i < t * n; ++i) ASSERT_NEAR(out.data()[i], y[i], 1e-5);
+    for (size_t i = 0; i < t * k; ++i) ASSERT_NEAR(d_in.data()[i], 0.5 + dx[i], 1e-5);
+    for (size_t i = 0; i < n * k; ++i) ASSERT_NEAR(d_weights[i], dw[i], 1e-5);
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(g_bias.data()[i], db[i], 1e-5);
+  }
+}
+
+TEST(Bf16, LinearLayersAreTheReferenceOnRoundedNumbers) {
+  expect_linear_of_rounded_numbers();  // by the instruction where CPUID shows it, else by the specification
+  const test::Bf16Instruction forced;
+  if (forced.runs()) expect_linear_of_rounded_numbers();
 }
 
 }  // namespace
