@@ -143,14 +143,15 @@ TEST_F(Pretrain, CtrlCSavesAndSaysHowToGoOn) {
                          kill(child, SIGINT);
                        }});
   EXPECT_EQ(r.code, 128 + SIGINT);
-  const size_t at = r.out.find("stopped; it goes on with:\n  bertie ");
+  const std::string before = "stopped; it goes on with:\n  ";
+  const size_t at = r.out.find(before);
   ASSERT_NE(at, std::string::npos) << r.out << r.err;
-  std::string command = r.out.substr(r.out.find("bertie ", at) + 7);
+  std::string command = r.out.substr(at + before.size());
   EXPECT_NE(command.find("--resume"), std::string::npos);
   // The command, as it stands, with a nearer end.
   command.erase(command.find_last_not_of('\n') + 1);
   const size_t step = size_t(json::parse(lines(read_all(folder_ / "run/log.jsonl")).back())["step"]);
-  const Result on = run_shell("\"$BERTIE\" " + command + " --steps " + std::to_string(step + 3));
+  const Result on = run_shell(command + " --steps " + std::to_string(step + 3));
   EXPECT_EQ(on.code, 0) << on.err;
   EXPECT_NE(on.err.find("goes on from " + (folder_ / "run").string()), std::string::npos) << on.err;
 }
