@@ -97,7 +97,7 @@ TEST(RunFolder, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
   // Still JSON, and what is in it still makes sense.
   harms.push_back({"state.json", [](const fs::path& file) {
                      std::string text = read_all(file);
-                     text.replace(text.find("\"tokens\": ") + 10, 1, "9");
+                     text.at(text.find("\"tokens\": ") + 10) = '9';
                      std::ofstream(file, std::ios::binary) << text;
                    }});
   for (const Harm& harm : harms) {
@@ -125,7 +125,7 @@ TEST(RunFolder, ACheckpointOfANewerBertieIsAnErrorNotDamage) {
   run.go(20);
   std::string text = read_all(run.at(20) / "state.json");
   const std::string format = "\"format\": ";
-  text.replace(text.find(format) + format.size(), 1, "9");
+  text.at(text.find(format) + format.size()) = '9';
   std::ofstream(run.at(20) / "state.json") << text;
   expect_error("has format 9", [&] { run.go(40); });
   EXPECT_TRUE(run.warnings.empty());
