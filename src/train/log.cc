@@ -67,6 +67,19 @@ int open_log(const std::filesystem::path& path, uint64_t last_step) {
   return file;
 }
 
+// What goes into both logs: a number of the line, and a scalar of the event.
+struct Both {
+  explicit Both(uint64_t step) : line(step) {}
+  void operator()(std::string_view name, std::string_view tag, double value) {
+    line.number(name, value);
+    scalars[count++] = {tag, value};
+  }
+
+  Line line;
+  std::array<Scalar, 16> scalars;
+  size_t count = 0;
+};
+
 }  // namespace
 
 bool is_run_log(std::string_view log) {
@@ -100,14 +113,8 @@ RunLog::~RunLog() {
 }
 
 void RunLog::write(const TrainProgress& p) {
-  Line line(p.step);
-  std::array<Scalar, 16> scalars;
-  size_t count = 0;
-  const auto both = [&](std::string_view name, std::string_view tag, double value) {
-    line.number(name, value);
-    scalars[count++] = {tag, value};
-  };
-  line.whole("tokens", p.tokens);
+  Both both(p.step);
+  both.line.whole("tokens", p.tokens);
   both("epoch", "train/epoch", p.epochs);
   both("loss", "train/loss", p.loss);
   both("token_loss", "train/token_loss", p.token_loss);
@@ -120,19 +127,13 @@ void RunLog::write(const TrainProgress& p) {
   both("gradient_norm", "train/gradient_norm", p.gradient_norm);
   both("tokens_per_second", "speed/tokens_per_second", p.tokens_per_second);
   both("seconds", "speed/seconds", p.seconds);
-  line.whole("skipped", p.skipped);
-  write_fully(file_, line.finish(), path_);
-  events_.write(p.step, wall_clock(), std::span(scalars).first(count));
+  both.line.whole("skipped", p.skipped);
+  write_fully(file_, both.line.finish(), path_);
+  events_.write(p.step, wall_clock(), std::span(both.scalars).first(both.count));
 }
 
 void RunLog::write(const EvalResult& r) {
-  Line line(r.step);
-  std::array<Scalar, 8> scalars;
-  size_t count = 0;
-  const auto both = [&](std::string_view name, std::string_view tag, double value) {
-    line.number(name, value);
-    scalars[count++] = {tag, value};
-  };
+  Both both(r.step);
   both("held_out_loss", "held_out/loss", r.loss);
   both("held_out_token_loss", "held_out/token_loss", r.token_loss);
   both("held_out_token_accuracy", "held_out/token_accuracy", r.token_accuracy);
@@ -140,9 +141,9 @@ void RunLog::write(const EvalResult& r) {
     both("held_out_label_loss", "held_out/label_loss", r.label_loss);
     both("held_out_label_accuracy", "held_out/label_accuracy", r.label_accuracy);
   }
-  line.whole("best", r.best);
-  write_fully(file_, line.finish(), path_);
-  events_.write(r.step, wall_clock(), std::span(scalars).first(count));
+  both.line.whole("best", r.best);
+  write_fully(file_, both.line.finish(), path_);
+  events_.write(r.step, wall_clock(), std::span(both.scalars).first(both.count));
 }
 
 }  // namespace bertie

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -149,14 +148,9 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   if (access(path_.c_str(), W_OK | X_OK) != 0) cannot_write(path_ / name_of(0), errno);
 }
 
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) close(lock_);
-}
-
 void RunFolder::lock() {
-  lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Disks without locks are no reason not to train.
-  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  lock_.emplace(path_);
+  if (lock_->taken())
     throw Error(fmt::format("another process trains in {}", path_.string()), "wait for it, or another --out");
 }
 

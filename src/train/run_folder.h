@@ -21,13 +21,14 @@
 #include <string>
 #include <vector>
 
+#include "io/folder_lock.h"
+
 namespace bertie {
 
 class RunFolder {
  public:
   // Makes the folder if need be. Throws Error where that cannot be done.
   explicit RunFolder(std::filesystem::path path);
-  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
@@ -67,7 +68,7 @@ class RunFolder {
   void point(const char* name, const std::string& to) const;
 
   std::filesystem::path path_;
-  int lock_ = -1;
+  std::optional<io::FolderLock> lock_;
 };
 
 // A file's SHA-256, in hexadecimal digits.
