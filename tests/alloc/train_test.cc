@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "alloc/allocations.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "train/fake_learner.h"
 
 namespace bertie {

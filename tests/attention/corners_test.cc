@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bertie/attention.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
 #include "support/targets.h"
 

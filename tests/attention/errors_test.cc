@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bertie/attention.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
 
 namespace bertie {

@@ -2,7 +2,7 @@
 
 #include "bertie/attention.h"
 #include "bertie/attention_reference.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
 #include "support/targets.h"
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {

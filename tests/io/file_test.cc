@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace bertie::io {
 namespace {

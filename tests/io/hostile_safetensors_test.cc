@@ -2,7 +2,7 @@
 // that name the problem, and no byte outside the file is read (the sanitizer builds watch that).
 #include "../../fuzz/safetensors_fuzz.cc"
 #include "core/random.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/safetensors.h"
 #include "io/safetensors_file.h"
 

@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "core/random.h"
-#include "expect_error.h"
+#include "support/expect_error.h"
 #include "io/checksum.h"
 #include "packed.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie::io {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 
 namespace bertie::io {
 namespace {

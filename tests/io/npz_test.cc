@@ -7,9 +7,9 @@
 #define LLVMFuzzerTestOneInput try_npz  // another test has one of that name
 #include "../../fuzz/npz_fuzz.cc"
 #include "core/random.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/safetensors_file.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
 #include "support/tensors.h"

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cmath>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/safetensors_file.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 
 namespace bertie::io {

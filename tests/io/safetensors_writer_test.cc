@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "io/atomic_file.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 #include "support/numbers.h"
 
 namespace bertie::io {

@@ -3,7 +3,7 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/data.h"
 #include "support/sentences.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "bertie/model.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "model/spoilt.h"
 
 namespace bertie {

@@ -3,9 +3,9 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/file.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/tensors.h"
 

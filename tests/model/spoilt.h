@@ -10,7 +10,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors_file.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 
 namespace bertie::test {

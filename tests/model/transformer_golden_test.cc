@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bertie/transformer.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
 #include "support/targets.h"

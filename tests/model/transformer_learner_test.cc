@@ -7,7 +7,7 @@
 #include "bertie/error.h"
 #include "bertie/transformer.h"
 #include "core/random.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "model/learner.h"
 #include "model/learning.h"
 

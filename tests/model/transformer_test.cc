@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "model/spoilt.h"
 #include "support/sentences.h"
 #include "support/targets.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bertie/model.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 #include "tasks/convert.h"
 

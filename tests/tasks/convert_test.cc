@@ -9,9 +9,9 @@
 #include "bertie/error.h"
 #include "bertie/model.h"
 #include "io/convert.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/safetensors_writer.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 
 namespace bertie {

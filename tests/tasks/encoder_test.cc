@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "bertie/error.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/sentences.h"
 #include "tasks/made_up_model.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "bertie/pipeline.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 #include "tasks/golden_tasks.h"
 #include "text/unicode.h"
 

@@ -10,7 +10,7 @@
 #include "bertie/encoder.h"
 #include "io/file.h"
 #include "io/safetensors_file.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
 

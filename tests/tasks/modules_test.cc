@@ -1,7 +1,7 @@
 // modules.json: what happens between token vectors and a sentence's vector.
 #include <gtest/gtest.h>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "tasks/made_up_model.h"
 
 namespace bertie {

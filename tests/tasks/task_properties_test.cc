@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "tasks/golden_tasks.h"
 #include "text/unicode.h"
 

@@ -7,7 +7,7 @@
 #include "../../fuzz/tokenizer_fuzz.cc"
 #include "bertie/error.h"
 #include "bertie/tokenizer.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "text/generated_text.h"
 
 namespace bertie {

@@ -11,7 +11,7 @@
 #define LLVMFuzzerTestOneInput sentence_piece_fuzz
 #include "../../fuzz/sentence_piece_fuzz.cc"
 #undef LLVMFuzzerTestOneInput
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "support/data.h"
 #include "text/charsmap.h"
 #include "text/generated_text.h"

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "fake_learner.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 #include "thread_ranks.h"
 #include "train/launcher.h"
 #include "train/trainer.h"

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/packed.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {

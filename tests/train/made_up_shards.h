@@ -9,7 +9,7 @@
 
 #include "bertie/tokenizer.h"
 #include "core/random.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "train/shard_folder.h"
 
 namespace bertie::test {

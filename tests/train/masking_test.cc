@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "made_up_shards.h"
 
 namespace bertie {

@@ -6,7 +6,7 @@
 
 #include "bertie/transformer.h"
 #include "io/safetensors.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "train/mpirun.h"
 
 namespace bertie {

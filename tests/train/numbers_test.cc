@@ -11,7 +11,7 @@
 #include "bertie/train.h"
 #include "bertie/transformer.h"
 #include "cli/program.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/json.h"
 #include "support/numbers.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "bertie/error.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {

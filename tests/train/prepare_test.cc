@@ -12,9 +12,9 @@
 #include <set>
 
 #include "core/random.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/folder_lock.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {

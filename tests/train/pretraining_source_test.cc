@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "made_up_shards.h"
 #include "train/pretraining_plan.h"
 

@@ -12,8 +12,8 @@
 #include <csignal>
 
 #include "fake_learner.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 #include "support/numbers.h"
 #include "train/trainer.h"
 

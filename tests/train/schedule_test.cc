@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {

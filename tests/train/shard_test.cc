@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "io/checksum.h"
-#include "io/expect_error.h"
-#include "io/temp_folder.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {

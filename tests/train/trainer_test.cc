@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
-#include "io/expect_error.h"
+#include "support/expect_error.h"
 #include "io/json.h"
-#include "io/temp_folder.h"
+#include "support/temp_folder.h"
 #include "support/numbers.h"
 #include "thread_ranks.h"
 

@@ -1,4 +1,4 @@
-#include "io/hub_cache.h"
+#include "hub/cache.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "core/checked.h"
 #include "core/nearest.h"
 #include "io/file.h"
-#include "io/hub_files.h"
+#include "hub/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -125,7 +125,7 @@ std::string read_model_type(const fs::path& snapshot, const std::map<std::string
 
 }  // namespace
 
-namespace io {
+namespace hub {
 
 bool is_commit(std::string_view text) {
   return text.size() == 40 && text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -175,13 +175,13 @@ std::optional<fs::path> find_snapshot(const fs::path& folder, const std::string&
 std::vector<std::string> whole_files(const fs::path& snapshot, const std::string& repository) {
   const std::map<std::string, uint64_t> sizes = files_below(snapshot);
   Repository files{.name = repository, .files = {}, .read = [&](const std::string& file) {
-                     return std::string(MappedFile(snapshot / file).text());
+                     return std::string(io::MappedFile(snapshot / file).text());
                    }};
   for (const auto& [file, size] : sizes) files.files.insert(file);
   const std::vector<std::string> wanted = wanted_files(files);
   for (const std::string& file : wanted) {
     if (sizes.at(file) == 0) throw Error(fmt::format("{}: {} is empty", repository, file));
-    if (file.ends_with(".safetensors")) SafeTensors::open(snapshot / file);
+    if (file.ends_with(".safetensors")) io::SafeTensors::open(snapshot / file);
   }
   return wanted;
 }
@@ -203,7 +203,7 @@ std::string nearest_cached(const Hub& hub, const std::string& repository) {
   return near == repository ? std::string() : std::string(near);
 }
 
-}  // namespace io
+}  // namespace hub
 
 Hub Hub::from_environment() {
   const auto first_of = [](std::initializer_list<const char*> names) {
@@ -241,10 +241,10 @@ fs::path find_model(const std::string& text, const Hub& hub) {
       "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt, or a model's name";
   if (fs::exists(text, error))
     throw Error(fmt::format("there is no model {}: it is not a folder", io::quote(text)), kFolder);
-  const std::optional<io::ModelName> name = io::parse_model_name(text);
+  const std::optional<hub::ModelName> name = hub::parse_model_name(text);
   if (!name) throw Error(fmt::format("there is no model {}: no such folder", io::quote(text)), kFolder);
 
-  if (const auto found = io::find_snapshot(io::repository_folder(hub, name->repository), name->revision))
+  if (const auto found = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision))
     return *found;
   std::vector<std::string> repositories;
   std::vector<fs::path> same;  // the model's name without its organisation is enough where only one has it
@@ -256,7 +256,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
                   fmt::format("bertie pull {}@{}, or bertie models for what is here", name->repository,
                               name->revision));
     if (!repository.ends_with("/" + name->repository)) continue;
-    if (const auto found = io::find_snapshot(folder, name->revision)) {
+    if (const auto found = hub::find_snapshot(folder, name->revision)) {
       repositories.push_back(repository);
       same.push_back(*found);
     }
@@ -266,7 +266,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
     throw Error(fmt::format("there are {} models {} in {}: {}", same.size(), name->repository,
                             hub.cache.string(), fmt::join(repositories, ", ")),
                 repositories[0]);
-  const std::string near = io::nearest_cached(hub, name->repository);
+  const std::string near = hub::nearest_cached(hub, name->repository);
   throw Error(
       fmt::format("there is no model {}: neither a folder nor in {}", io::quote(text), hub.cache.string()),
       near.empty() ? fmt::format("bertie pull {}", text)
@@ -287,7 +287,7 @@ std::vector<CachedModel> cached_models(const Hub& hub) {
       const auto files = files_below(snapshot);
       for (const auto& [file, size] : files) model.bytes += size;
       model.model_type = read_model_type(snapshot, files);
-      model.problem = io::missing_from(snapshot, name);
+      model.problem = hub::missing_from(snapshot, name);
       models.push_back(std::move(model));
     }
     if (models.size() > before) continue;

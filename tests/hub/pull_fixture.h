@@ -8,10 +8,10 @@
 
 #include "bertie/error.h"
 #include "bertie/hub.h"
-#include "io/hub_cache.h"
+#include "hub/cache.h"
 #include "safetensors_file.h"
 #include "support/hub_server.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie::test {
 
@@ -65,7 +65,7 @@ class HubPull : public ::testing::Test {
     }
     EXPECT_THROW(find_model(kModel, hub_), Error);
   }
-  fs::path repository() const { return io::repository_folder(hub_, kModel); }
+  fs::path repository() const { return hub::repository_folder(hub_, kModel); }
   fs::path blob(const std::string& bytes) const { return repository() / "blobs" / HubServer::sha256(bytes); }
   fs::path incomplete() const { return blob(weights_).string() + ".incomplete"; }
   static bool is_weights(const HubRequest& r) { return r.method == "GET" && r.path.starts_with("/cdn/"); }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace bertie::io {
+namespace bertie::hub {
 
 // A model's files, on the hub or in a folder.
 struct Repository {
@@ -21,4 +21,4 @@ std::vector<std::string> wanted_files(const Repository& repository);
 // A relative path that stays where it is put: no "..", no empty part, nothing unprintable.
 bool is_safe_path(const std::string& path);
 
-}  // namespace bertie::io
+}  // namespace bertie::hub

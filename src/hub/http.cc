@@ -1,4 +1,4 @@
-#include "io/http.h"
+#include "hub/http.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "io/json.h"
 #include "io/shared_library.h"
 
-namespace bertie::io {
+namespace bertie::hub {
 namespace {
 
 // The functions of libcurl that we use. It brings some thirty libraries along, so programs that never
@@ -39,7 +39,7 @@ struct Curl {
 
 const Curl& curl() {
   static const Curl functions = [] {
-    const SharedLibrary library("downloading", "libcurl4", {"libcurl.so.4", "libcurl-gnutls.so.4"});
+    const io::SharedLibrary library("downloading", "libcurl4", {"libcurl.so.4", "libcurl-gnutls.so.4"});
     Curl c{};
     const auto get = [&](auto& function, const char* name) { library.get(function, name); };
     get(c.global_init, "curl_global_init");
@@ -68,7 +68,7 @@ using Url = std::unique_ptr<CURLU, void (*)(CURLU*)>;
 Url parse_url(const std::string& text) {
   Url url(curl().url(), curl().url_cleanup);
   if (curl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
-    throw Error(fmt::format("{} is not an address of the web", quote(without_password(text))),
+    throw Error(fmt::format("{} is not an address of the web", io::quote(without_password(text))),
                 "it looks like https://host/path");
   return url;
 }
@@ -264,11 +264,11 @@ std::string redirect_target(const std::string& from, const std::string& location
   const std::string scheme = part_of(url, CURLUPART_SCHEME);
   if (curl().url_set(url.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
     throw Error(fmt::format("{} sends us on to {}, which is no address", without_password(from),
-                            quote(without_password(location))));
+                            io::quote(without_password(location))));
   const std::string next = part_of(url, CURLUPART_SCHEME);
   if (next != "https" && (next != "http" || scheme == "https"))
     throw Error(fmt::format("{} sends us on to {}: from {} to {} we do not go", without_password(from),
-                            quote(without_password(location)), scheme, next),
+                            io::quote(without_password(location)), scheme, next),
                 "check HF_ENDPOINT and the proxy");
   // Without the default port, which a signed address would not have either.
   char* text = nullptr;
@@ -305,4 +305,4 @@ HttpReply send(const HttpRequest& request) {
               "check HF_ENDPOINT and the proxy");
 }
 
-}  // namespace bertie::io
+}  // namespace bertie::hub

@@ -1,6 +1,6 @@
 #pragma once
 // HTTP for `pull`: one request and its redirects, by libcurl, which is opened when it is first needed
-// (docs/adr/0008). Trying again is the caller's business (hub.cc).
+// (docs/adr/0008). Trying again is the caller's business (pull.cc).
 //
 // A redirect from https to http is refused, and a token goes to the host that it was meant for alone.
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace bertie::io {
+namespace bertie::hub {
 
 struct HttpReply {
   int status = 0;                              // 0: there was no reply, or it was cut off; see problem
@@ -52,4 +52,4 @@ std::string without_password(const std::string& url);
 // Bytes of a path or query that are not letters, digits or one of -._~ as %XX; / stays where it is wanted.
 std::string percent_encode(std::string_view text, bool keep_slashes);
 
-}  // namespace bertie::io
+}  // namespace bertie::hub

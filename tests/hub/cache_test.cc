@@ -1,5 +1,5 @@
 // Names, the environment, and what is found in a cache: also in one that is broken.
-#include "io/hub_cache.h"
+#include "hub/cache.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -9,10 +9,10 @@
 #include <map>
 
 #include "bertie/error.h"
-#include "expect_error.h"
-#include "io/hub_files.h"
+#include "support/expect_error.h"
+#include "hub/files.h"
 #include "safetensors_file.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -94,13 +94,13 @@ TEST(HubEnvironment, EndpointTokenAndOffline) {
 TEST(HubNames, AreThoseOfTheHub) {
   for (const char* good :
        {"bert-base-uncased", "google-bert/bert-base-uncased", "a/b_c.d-1", "a/b@v1.0", "a/b@refs/pr/1"})
-    EXPECT_TRUE(io::parse_model_name(good)) << good;
-  EXPECT_EQ(io::parse_model_name("a/b@refs/pr/1")->revision, "refs/pr/1");
-  EXPECT_EQ(io::parse_model_name("a/b@refs/pr/1")->repository, "a/b");
-  EXPECT_EQ(io::parse_model_name("a/b")->revision, "main");
+    EXPECT_TRUE(hub::parse_model_name(good)) << good;
+  EXPECT_EQ(hub::parse_model_name("a/b@refs/pr/1")->revision, "refs/pr/1");
+  EXPECT_EQ(hub::parse_model_name("a/b@refs/pr/1")->repository, "a/b");
+  EXPECT_EQ(hub::parse_model_name("a/b")->revision, "main");
   for (const char* bad :
        {"", "/", "a/", "/a", "a/b/c", "..", "a/..", "a--b/c", ".a", "a.", "a b", "a@", "a@/x", "a@../x"})
-    EXPECT_FALSE(io::parse_model_name(bad)) << bad;
+    EXPECT_FALSE(hub::parse_model_name(bad)) << bad;
 }
 
 // Whatever a server says, a path that is called safe stays below where it is put.
@@ -109,15 +109,15 @@ TEST(HubNames, SafePathsStayInside) {
     const auto letters = rc::gen::container<std::string>(rc::gen::element('.', '/', '\\', 'a', '\n'));
     const std::string path = *letters;
     const std::string lexical = (fs::path("/base") / path).lexically_normal().string();
-    if (io::is_safe_path(path))
+    if (hub::is_safe_path(path))
       RC_ASSERT(lexical.starts_with("/base/"));
     else
       RC_SUCCEED("not safe");
   });
   EXPECT_TRUE(held);
-  EXPECT_TRUE(io::is_safe_path("1_Pooling/config.json"));
-  EXPECT_TRUE(io::is_safe_path("..a/b.."));
-  EXPECT_FALSE(io::is_safe_path(std::string(513, 'a')));
+  EXPECT_TRUE(hub::is_safe_path("1_Pooling/config.json"));
+  EXPECT_TRUE(hub::is_safe_path("..a/b.."));
+  EXPECT_FALSE(hub::is_safe_path(std::string(513, 'a')));
 }
 
 class HubCache : public testing::Test {
@@ -125,17 +125,17 @@ class HubCache : public testing::Test {
   HubCache() { hub_.cache = folder_.path(); }
   void add(const std::string& repository, const std::string& commit, const std::string& file,
            const std::string& bytes) const {
-    const fs::path path = io::repository_folder(hub_, repository) / "snapshots" / commit / file;
+    const fs::path path = hub::repository_folder(hub_, repository) / "snapshots" / commit / file;
     fs::create_directories(path.parent_path());
     std::ofstream(path) << bytes;
   }
   void ref(const std::string& repository, const std::string& name, const std::string& commit) const {
-    const fs::path path = io::repository_folder(hub_, repository) / "refs" / name;
+    const fs::path path = hub::repository_folder(hub_, repository) / "refs" / name;
     fs::create_directories(path.parent_path());
     std::ofstream(path) << commit;
   }
   fs::path snapshot(const std::string& repository, const std::string& commit) const {
-    return io::repository_folder(hub_, repository) / "snapshots" / commit;
+    return hub::repository_folder(hub_, repository) / "snapshots" / commit;
   }
   void expect_not_found(const std::string& name, const std::string& what, const std::string& hint) const {
     try {
@@ -218,33 +218,33 @@ TEST_F(HubCache, ListsWhatIsHereAndWhatIsMissing) {
 }
 
 TEST(HubFiles, BrokenGuidesAreErrors) {
-  io::Repository repository{
+  hub::Repository repository{
       .name = "org/x", .files = {"config.json", "modules.json", "model.safetensors.index.json"}, .read = {}};
   std::string modules = "[{}]", index = R"({"weight_map": {}})";
   repository.read = [&](const std::string& file) { return file == "modules.json" ? modules : index; };
-  EXPECT_EQ(io::wanted_files(repository).size(), 3u);
+  EXPECT_EQ(hub::wanted_files(repository).size(), 3u);
   for (const char* bad : {"{}", "[]", "[1]", "nonsense", R"([{"path": "../x"}])", R"([{"path": "/etc"}])",
                           R"([{"path": 7}])"}) {
     modules = bad;
-    test::expect_error("org/x/modules.json", [&] { io::wanted_files(repository); });
+    test::expect_error("org/x/modules.json", [&] { hub::wanted_files(repository); });
   }
   modules = "[{}]";
   for (const char* bad : {"[]", "{}", R"({"weight_map": 1})", R"({"weight_map": {"a": 1}})",
                           R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "missing"}})"}) {
     index = bad;
-    test::expect_error("org/x/model.safetensors.index.json", [&] { io::wanted_files(repository); });
+    test::expect_error("org/x/model.safetensors.index.json", [&] { hub::wanted_files(repository); });
   }
 }
 
 TEST(HubFiles, ADenseModuleThatIsAPickleIsRefused) {
-  const io::Repository repository{
+  const hub::Repository repository{
       .name = "org/x",
       .files = {"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json",
                 "2_Dense/config.json", "2_Dense/pytorch_model.bin"},
       .read = [](const std::string&) {
         return R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Dense"}])";
       }};
-  test::expect_error("2_Dense/pytorch_model.bin", [&] { io::wanted_files(repository); });
+  test::expect_error("2_Dense/pytorch_model.bin", [&] { hub::wanted_files(repository); });
 }
 
 }  // namespace

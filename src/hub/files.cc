@@ -1,4 +1,4 @@
-#include "io/hub_files.h"
+#include "hub/files.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "bertie/error.h"
 #include "io/json.h"
 
-namespace bertie::io {
+namespace bertie::hub {
 namespace {
 
 constexpr std::string_view kSmallFiles[] = {
@@ -37,13 +37,13 @@ std::vector<std::string> module_folders(const Repository& repository) {
   std::vector<std::string> folders;
   if (repository.files.contains("modules.json")) {
     const std::string name = repository.name + "/modules.json";
-    const nlohmann::json list = parse_json(repository.read("modules.json"), name);
+    const nlohmann::json list = io::parse_json(repository.read("modules.json"), name);
     if (!list.is_array() || list.empty()) throw Error(fmt::format("{}: expected a list of modules", name));
     for (const nlohmann::json& module : list) {
-      std::string path = get_string(module, "path", name, "");
+      std::string path = io::get_string(module, "path", name, "");
       while (path.ends_with('/')) path.pop_back();
       if (!path.empty() && !is_safe_path(path))
-        throw Error(fmt::format("{}: path {} leaves the model's folder", name, quote(path)));
+        throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
       if (std::find(folders.begin(), folders.end(), path) == folders.end()) folders.push_back(path);
     }
   }
@@ -75,27 +75,27 @@ constexpr OtherFormat kOtherFormats[] = {
     for (const std::string& file : repository.files)
       if (file.ends_with(format.ending) && file.starts_with(folder))
         throw Error(fmt::format("{} has no safetensors: its weights are in {}, {}", repository.name,
-                                quote(file), format.reason),
+                                io::quote(file), format.reason),
                     fmt::format(fmt::runtime(format.way_out), repository.name));
   throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", repository.name, kWeights, kIndex,
-                          folder.empty() ? "it" : quote(folder)),
+                          folder.empty() ? "it" : io::quote(folder)),
               "a model with safetensors");
 }
 
 void add_shards(const Repository& repository, const std::string& folder, std::vector<std::string>& wanted) {
   const std::string index = in_folder(folder, kIndex), name = repository.name + "/" + index;
-  const nlohmann::json json = parse_json(repository.read(index), name);
+  const nlohmann::json json = io::parse_json(repository.read(index), name);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object()) throw Error(fmt::format("{}: there is no weight_map", name));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : map->items()) {
     if (!shard.is_string() || !is_safe_path(shard.get<std::string>()))
-      throw Error(fmt::format("{}: the file of tensor {} is no file name", name, quote(tensor)));
+      throw Error(fmt::format("{}: the file of tensor {} is no file name", name, io::quote(tensor)));
     shards.insert(in_folder(folder, shard.get<std::string>()));
   }
   for (const std::string& shard : shards) {
     if (!repository.files.contains(shard))
-      throw Error(fmt::format("{} names {}, which is missing", name, quote(shard)));
+      throw Error(fmt::format("{} names {}, which is missing", name, io::quote(shard)));
     wanted.push_back(shard);
   }
 }
@@ -146,4 +146,4 @@ std::vector<std::string> wanted_files(const Repository& repository) {
   return wanted;
 }
 
-}  // namespace bertie::io
+}  // namespace bertie::hub

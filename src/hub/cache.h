@@ -12,7 +12,7 @@
 
 #include "bertie/hub.h"
 
-namespace bertie::io {
+namespace bertie::hub {
 
 struct ModelName {
   std::string repository;         // "organisation/model" or "model"
@@ -39,4 +39,4 @@ std::string missing_from(const std::filesystem::path& snapshot, const std::strin
 // The cached name that is spelled most like this one; empty where none is.
 std::string nearest_cached(const Hub& hub, const std::string& repository);
 
-}  // namespace bertie::io
+}  // namespace bertie::hub

@@ -1,9 +1,9 @@
 // Addresses; the rest of HTTP is tested through pull.
-#include "io/http.h"
+#include "hub/http.h"
 
 #include <gtest/gtest.h>
 
-#include "expect_error.h"
+#include "support/expect_error.h"
 
 namespace bertie::io {
 namespace {

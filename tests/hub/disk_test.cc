@@ -7,7 +7,7 @@
 #include <csignal>
 #include <functional>
 
-#include "hub_pull_fixture.h"
+#include "hub/pull_fixture.h"
 
 namespace bertie {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "hub_pull_fixture.h"
+#include "hub/pull_fixture.h"
 
 namespace bertie {
 namespace {
@@ -64,7 +64,7 @@ TEST_F(HubPull, ShardsAndModulesAreFollowed) {
             "../../../blobs/" + HubServer::git_sha1("{}"));
   EXPECT_EQ(read_all(result.path / "model-2.safetensors"), test::file_of_bytes("two"));
   EXPECT_FALSE(fs::exists(result.path / "model-3.safetensors"));
-  EXPECT_EQ(io::missing_from(result.path, "org/st"), "");
+  EXPECT_EQ(hub::missing_from(result.path, "org/st"), "");
 }
 
 TEST_F(HubPull, ProgressGrowsToTheWhole) {

@@ -22,9 +22,9 @@
 #include "bertie/hub.h"
 #include "core/checked.h"
 #include "io/file.h"
-#include "io/http.h"
-#include "io/hub_cache.h"
-#include "io/hub_files.h"
+#include "hub/http.h"
+#include "hub/cache.h"
+#include "hub/files.h"
 #include "io/json.h"
 #include "io/sha.h"
 
@@ -32,8 +32,8 @@ namespace bertie {
 namespace {
 
 namespace fs = std::filesystem;
-using io::HttpReply;
-using io::HttpRequest;
+using hub::HttpReply;
+using hub::HttpRequest;
 using io::quote;
 
 constexpr size_t kMaxListing = size_t{16} << 20;
@@ -94,20 +94,20 @@ struct WrongContent {
 
 class Pull {
  public:
-  Pull(const io::ModelName& name, const PullOptions& options, const Hub& hub)
+  Pull(const hub::ModelName& name, const PullOptions& options, const Hub& hub)
       : name_(name),
         options_(options),
         hub_(hub),
-        folder_(io::repository_folder(hub, name.repository)),
-        shown_(io::without_password(hub.endpoint)),
-        url_(hub.endpoint + "/" + io::percent_encode(name.repository, true)) {}
+        folder_(hub::repository_folder(hub, name.repository)),
+        shown_(hub::without_password(hub.endpoint)),
+        url_(hub.endpoint + "/" + hub::percent_encode(name.repository, true)) {}
 
   PullResult run();
 
  private:
   struct Listing {
     std::string commit;
-    io::Repository repository;
+    hub::Repository repository;
     std::map<std::string, uint64_t> sizes;
   };
   Listing list();
@@ -133,7 +133,7 @@ class Pull {
   fs::path blob(const RemoteFile& file) const { return folder_ / "blobs" / file.etag; }
   fs::path snapshot() const { return folder_ / "snapshots" / listing_.commit; }
 
-  const io::ModelName& name_;
+  const hub::ModelName& name_;
   const PullOptions& options_;
   const Hub& hub_;
   fs::path folder_;
@@ -208,15 +208,15 @@ void Pull::explain(const std::string& what, const HttpReply& reply) const {
                 "check the network, HF_ENDPOINT and the proxy, then the same again: it goes on from here");
   if (code == "GatedRepo" || reply.status == 403)
     throw Error(fmt::format("{} is gated: {} says {}", model, shown_, reply.status),
-                fmt::format("accept its terms at {}, then {}", io::without_password(url_), token));
+                fmt::format("accept its terms at {}, then {}", hub::without_password(url_), token));
   if (code == "RevisionNotFound")
     throw Error(
         fmt::format("{} has no revision {}", model, quote(name_.revision)),
-        fmt::format("bertie pull {}, or the revisions at {}/tree/main", model, io::without_password(url_)));
+        fmt::format("bertie pull {}, or the revisions at {}/tree/main", model, hub::without_password(url_)));
   if (code == "EntryNotFound") throw Error(fmt::format("{} is not there, though it is in the list", what));
   // Without a token the hub says 401 for models that do not exist, too.
   if (reply.status == 404 || code == "RepoNotFound" || (reply.status == 401 && hub_.token.empty())) {
-    const std::string near = io::nearest_cached(hub_, model);
+    const std::string near = hub::nearest_cached(hub_, model);
     throw Error(fmt::format("{} has no model {}, or it is private", shown_, quote(model)),
                 near.empty()
                     ? fmt::format("check the spelling, organisation/model; if it is private, {}", token)
@@ -242,7 +242,7 @@ HttpRequest Pull::request(std::string url) {
 HttpReply Pull::persist(const std::string& what, const HttpRequest& request,
                         const std::function<void()>& start_again) {
   for (int failures = 1;; ++failures) {
-    HttpReply reply = io::send(request);
+    HttpReply reply = hub::send(request);
     const bool described = !request.head_until.empty() && !reply.header(request.head_until).empty();
     if (reply.good() || (described && reply.problem.empty() && reply.status < 400)) return reply;
     try_again_or_throw(what, reply, failures);
@@ -257,8 +257,8 @@ Pull::Listing Pull::list() {
   const std::string what = fmt::format("the list of files of {}", name_.repository);
   std::string body;
   HttpRequest get = request(fmt::format("{}/api/models/{}/revision/{}?blobs=true", hub_.endpoint,
-                                        io::percent_encode(name_.repository, true),
-                                        io::percent_encode(name_.revision, false)));
+                                        hub::percent_encode(name_.repository, true),
+                                        hub::percent_encode(name_.revision, false)));
   get.body = [&](const HttpReply&, std::span<const std::byte> bytes) {
     if (body.size() + bytes.size() > kMaxListing)
       throw Error(fmt::format("{} is longer than {}", what, text_of(kMaxListing)));
@@ -268,7 +268,7 @@ Pull::Listing Pull::list() {
   const nlohmann::json json = io::parse_json(body, what);
   Listing listing;
   listing.commit = io::get_string(json, "sha", what);
-  if (!io::is_commit(listing.commit))
+  if (!hub::is_commit(listing.commit))
     throw Error(fmt::format("{}: sha is {}, not a commit", what, quote(listing.commit)));
   listing.repository.name = name_.repository;
   const auto siblings = json.find("siblings");
@@ -276,7 +276,7 @@ Pull::Listing Pull::list() {
     throw Error(fmt::format("{}: expected at most {} files under siblings", what, kMaxFiles));
   for (const nlohmann::json& sibling : *siblings) {
     const std::string file = io::get_string(sibling, "rfilename", what);
-    if (!io::is_safe_path(file))
+    if (!hub::is_safe_path(file))
       throw Error(
           fmt::format("{} has a file {}, which would be written elsewhere", name_.repository, quote(file)),
           "do not trust this model");
@@ -290,7 +290,7 @@ Pull::Listing Pull::list() {
 RemoteFile Pull::describe(const std::string& file) {
   file_ = file;
   HttpRequest head =
-      request(fmt::format("{}/resolve/{}/{}", url_, listing_.commit, io::percent_encode(file, true)));
+      request(fmt::format("{}/resolve/{}/{}", url_, listing_.commit, hub::percent_encode(file, true)));
   head.head_until = "x-linked-etag";
   const std::string what = fmt::format("{} of {}", file, name_.repository);
   const HttpReply reply = persist(what, head);
@@ -401,7 +401,7 @@ void Pull::download(const RemoteFile& file, const fs::path& incomplete) {
   start_at(have);
 
   HttpRequest get =
-      request(fmt::format("{}/resolve/{}/{}", url_, listing_.commit, io::percent_encode(file.name, true)));
+      request(fmt::format("{}/resolve/{}/{}", url_, listing_.commit, hub::percent_encode(file.name, true)));
   bool first = true;
   get.body = [&](const HttpReply& reply, std::span<const std::byte> bytes) {
     // A server may answer with the whole file, or another part of it.
@@ -427,7 +427,7 @@ void Pull::download(const RemoteFile& file, const fs::path& incomplete) {
   for (int failures = 0; have < file.size;) {
     get.from = have;
     first = true;
-    const HttpReply reply = io::send(get);
+    const HttpReply reply = hub::send(get);
     if (reply.good() && have < file.size)
       throw WrongContent{fmt::format("it has {} bytes, and the server named {}", have, file.size)};
     if (reply.good()) break;
@@ -519,7 +519,7 @@ PullResult Pull::run() {
     fetch(remote);
     return std::string(io::MappedFile(blob(remote)).text());
   };
-  std::vector<std::string> wanted = io::wanted_files(listing_.repository);
+  std::vector<std::string> wanted = hub::wanted_files(listing_.repository);
   // The last link is the one without which nobody takes a folder for a model.
   std::stable_partition(wanted.begin(), wanted.end(), [](const std::string& file) {
     return file != "config.json" && file != "modules.json";
@@ -549,16 +549,16 @@ PullResult Pull::run() {
 }  // namespace
 
 PullResult pull(const std::string& text, const PullOptions& options, const Hub& hub) {
-  const std::optional<io::ModelName> name = io::parse_model_name(text);
+  const std::optional<hub::ModelName> name = hub::parse_model_name(text);
   if (!name)
     throw Error(
         fmt::format("{} is not a model's name", quote(text)),
         "organisation/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
   if (hub.offline) {
-    const auto here = io::find_snapshot(io::repository_folder(hub, name->repository), name->revision);
+    const auto here = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision);
     std::string why = "it is not here";
     if (here) try {
-        const std::vector<std::string> files = io::whole_files(*here, name->repository);
+        const std::vector<std::string> files = hub::whole_files(*here, name->repository);
         PullResult result{.path = *here, .commit = here->filename().string(), .files = files.size()};
         for (const std::string& file : files) result.bytes += size_of(*here / file);
         return result;
