@@ -11,7 +11,7 @@
 #include "bertie/error.h"
 #include "support/expect_error.h"
 #include "hub/files.h"
-#include "safetensors_file.h"
+#include "support/safetensors_file.h"
 #include "support/temp_folder.h"
 
 namespace bertie {

@@ -9,7 +9,7 @@
 #include "bertie/error.h"
 #include "bertie/hub.h"
 #include "hub/cache.h"
-#include "safetensors_file.h"
+#include "support/safetensors_file.h"
 #include "support/hub_server.h"
 #include "support/temp_folder.h"
 

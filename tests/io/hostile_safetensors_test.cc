@@ -4,7 +4,7 @@
 #include "core/random.h"
 #include "support/expect_error.h"
 #include "io/safetensors.h"
-#include "io/safetensors_file.h"
+#include "support/safetensors_file.h"
 
 namespace bertie::io {
 namespace {

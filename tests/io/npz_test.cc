@@ -8,7 +8,7 @@
 #include "../../fuzz/npz_fuzz.cc"
 #include "core/random.h"
 #include "support/expect_error.h"
-#include "io/safetensors_file.h"
+#include "support/safetensors_file.h"
 #include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"

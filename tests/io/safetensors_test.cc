@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "support/expect_error.h"
-#include "io/safetensors_file.h"
+#include "support/safetensors_file.h"
 #include "support/temp_folder.h"
 #include "support/data.h"
 

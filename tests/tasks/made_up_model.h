@@ -9,7 +9,7 @@
 
 #include "bertie/encoder.h"
 #include "io/file.h"
-#include "io/safetensors_file.h"
+#include "support/safetensors_file.h"
 #include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
