@@ -5,7 +5,7 @@
 
 #include "support/expect_error.h"
 
-namespace bertie::io {
+namespace bertie::hub {
 namespace {
 
 TEST(Http, RedirectsAreResolved) {
@@ -46,4 +46,4 @@ TEST(Http, WhatIsNotPlainIsEncoded) {
 }
 
 }  // namespace
-}  // namespace bertie::io
+}  // namespace bertie::hub
