@@ -18,7 +18,7 @@ namespace bertie::cli {
 namespace {
 
 // Sequences of one length whose tokens, masks (15%) and labels are random, the same for every step.
-class RandomLessons final : public LessonSource {
+class RandomLessons final : public BatchSource {
  public:
   RandomLessons(const Config& config, size_t length) : config_(config), length_(length) {}
 
@@ -26,7 +26,7 @@ class RandomLessons final : public LessonSource {
     return std::max<size_t>(1, size_t(std::lround(0.15 * double(length))));
   }
   void begin_step(size_t) override {}
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0);
     for (size_t s = first; s < first + count; ++s) {

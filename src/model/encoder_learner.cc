@@ -55,11 +55,11 @@ class EncoderLearner final : public Learner {
   size_t memory() const override { return arena_.capacity() + head_arena_.capacity(); }
   Team& team() override { return team_; }
 
-  void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
-    pass(lesson, sums, &g_, ready);
+  void learn(const TrainingBatch& training, std::span<LossSum> sums, const Ready& ready) override {
+    pass(training, sums, &g_, ready);
   }
-  void evaluate(const Lesson& lesson, std::span<LossSum> sums) override {
-    Lesson dry = lesson;
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override {
+    TrainingBatch dry = training;
     dry.dropout_seed.reset();
     pass(dry, sums, nullptr, {});
   }
@@ -69,7 +69,7 @@ class EncoderLearner final : public Learner {
     positions_.reserve(tokens), types_.reserve(tokens), row_numbers_.reserve(tokens);
     std::vector<int32_t> offsets(sequences + 1);
     for (size_t s = 0; s <= sequences; ++s) offsets[s] = int32_t(s * length);
-    const PassShape shape = shape_of({.batch = {.ids = {}, .offsets = offsets}, .goals = {}});
+    const PassShape shape = shape_of({.batch = {.ids = {}, .offsets = offsets}, .terms = {}});
     take_memory(shape, true);
     head_pass(shape, &g_, {}).reserve(std::max(targets, sequences), tokens);
   }
@@ -101,26 +101,26 @@ class EncoderLearner final : public Learner {
   bool norm_first() const { return w_.family->norm_first; }
   bool projected() const { return w_.projection.outputs > 0; }
 
-  void pass(const Lesson& lesson, std::span<LossSum> sums, const Weights* gradient, const Ready& ready);
-  PassShape shape_of(const Lesson& lesson);
+  void pass(const TrainingBatch& training, std::span<LossSum> sums, const Weights* gradient, const Ready& ready);
+  PassShape shape_of(const TrainingBatch& training);
   HeadPass head_pass(const PassShape& shape, const Weights* gradient, std::optional<uint64_t> dropout_seed);
   void take_memory(const PassShape& shape, bool backward);
-  void embeddings_forward(const Lesson& lesson, const PassShape& shape);
-  void embeddings_backward(const Lesson& lesson, const PassShape& shape);
-  void embeddings_output(const Lesson& lesson, const PassShape& shape, Matrix<float> x);
-  void input_of(size_t layer, const Lesson& lesson, const PassShape& shape, Matrix<float> x);
-  LayerPass layer_pass(size_t layer, const Lesson& lesson, const PassShape& shape) {
+  void embeddings_forward(const TrainingBatch& training, const PassShape& shape);
+  void embeddings_backward(const TrainingBatch& training, const PassShape& shape);
+  void embeddings_output(const TrainingBatch& training, const PassShape& shape, Matrix<float> x);
+  void input_of(size_t layer, const TrainingBatch& training, const PassShape& shape, Matrix<float> x);
+  LayerPass layer_pass(size_t layer, const TrainingBatch& training, const PassShape& shape) {
     return {.shape = shape,
             .w = w_.layer(layer),
             .gradient = g_.layer(layer),
             .scale = score_scale(w_.config, layer),
-            .masks = lesson.dropout_seed ? masks_for(shape, *lesson.dropout_seed, layer) : LayerMasks{},
+            .masks = training.dropout_seed ? masks_for(shape, *training.dropout_seed, layer) : LayerMasks{},
             .scratch = scratch_,
             .team = team_};
   }
-  kernels::RowDropout embedding_mask(const Lesson& lesson, const PassShape& shape) const {
+  kernels::RowDropout embedding_mask(const TrainingBatch& training, const PassShape& shape) const {
     const double own = w_.config.embedding_dropout, rate = own >= 0 ? own : w_.config.dropout;
-    return lesson.dropout_seed ? mask_for(shape, float(rate), *lesson.dropout_seed, 0)
+    return training.dropout_seed ? mask_for(shape, float(rate), *training.dropout_seed, 0)
                                : kernels::RowDropout{};
   }
 
@@ -140,11 +140,11 @@ class EncoderLearner final : public Learner {
   PassScratch scratch_;
 };
 
-PassShape EncoderLearner::shape_of(const Lesson& lesson) {
+PassShape EncoderLearner::shape_of(const TrainingBatch& training) {
   const Config& c = w_.config;
-  const Batch& b = lesson.batch;
+  const Batch& b = training.batch;
   row_numbers_.clear();
-  if (lesson.dropout_seed) number_rows(b.offsets, lesson.first_sequence, row_numbers_);
+  if (training.dropout_seed) number_rows(b.offsets, training.first_sequence, row_numbers_);
   const auto rate = float(c.dropout);
   return {.offsets = b.offsets,
           .hidden = c.hidden,
@@ -154,7 +154,7 @@ PassShape EncoderLearner::shape_of(const Lesson& lesson) {
           .activation = w_.activation,
           .norm_first = norm_first(),
           .rows = row_numbers_,
-          .first_sequence = lesson.first_sequence,
+          .first_sequence = training.first_sequence,
           .attention_rate = float(c.attention_dropout),
           .attention_out_rate = w_.family->drops_attention ? rate : 0,
           .feed_forward_rate = w_.family->drops_feed_forward ? rate : 0};
@@ -205,43 +205,43 @@ void EncoderLearner::take_memory(const PassShape& shape, bool backward) {
   scratch_.backward = arena_.take<float>(products);
 }
 
-void EncoderLearner::embeddings_forward(const Lesson& lesson, const PassShape& shape) {
-  const kernels::RowDropout mask = embedding_mask(lesson, shape);
+void EncoderLearner::embeddings_forward(const TrainingBatch& training, const PassShape& shape) {
+  const kernels::RowDropout mask = embedding_mask(training, shape);
   if (norm_first()) {
-    embed(w_, lesson.batch, positions_, sum_, team_);
+    embed(w_, training.batch, positions_, sum_, team_);
     kernels::layer_norm_training_forward(sum_, mask, {}, w_.embedding_norm, sum_, embedded_, x_, team_);
     return;
   }
-  embed(w_, lesson.batch, positions_, narrow_, team_);
+  embed(w_, training.batch, positions_, narrow_, team_);
   kernels::layer_norm_training_forward(narrow_, {}, {}, w_.embedding_norm, {}, embedded_, {}, team_);
-  embeddings_output(lesson, shape, x_);
+  embeddings_output(training, shape, x_);
 }
 
 // What goes into the first layer, from the normalised embeddings.
-void EncoderLearner::embeddings_output(const Lesson& lesson, const PassShape& shape, Matrix<float> x) {
+void EncoderLearner::embeddings_output(const TrainingBatch& training, const PassShape& shape, Matrix<float> x) {
   const Matrix<float> y = projected() ? narrow_ : x;
   kernels::normalised_output(embedded_.x, w_.embedding_norm, y, team_);
   if (norm_first()) return;
-  const kernels::RowDropout mask = embedding_mask(lesson, shape);
+  const kernels::RowDropout mask = embedding_mask(training, shape);
   if (mask.dropout.rate > 0) kernels::dropout_rows(y, mask, y, team_);
   if (projected()) kernels::linear_forward(y, w_.projection, kernels::Activation::none, x, team_);
 }
 
-void EncoderLearner::input_of(size_t layer, const Lesson& lesson, const PassShape& shape, Matrix<float> x) {
-  if (layer == 0) return embeddings_output(lesson, shape, x);
+void EncoderLearner::input_of(size_t layer, const TrainingBatch& training, const PassShape& shape, Matrix<float> x) {
+  if (layer == 0) return embeddings_output(training, shape, x);
   kernels::normalised_output(kept_[layer - 1].feed_forward.norm.x, w_.layer(layer - 1).output_norm, x, team_);
 }
 
 // From d_, the gradient of what goes into the first layer, to the tables. A batch has no padding, so there is
 // no exception for it: a text that has "[PAD]" in it has a token of that name.
-void EncoderLearner::embeddings_backward(const Lesson& lesson, const PassShape& shape) {
+void EncoderLearner::embeddings_backward(const TrainingBatch& training, const PassShape& shape) {
   Matrix<float> d = d_;
   if (projected()) {  // narrow_ holds what was projected: input_of(0) has just made it
     kernels::linear_backward_weights(narrow_, d_, g_.projection, scratch_.backward, team_);
     kernels::linear_backward_input(d_, w_.projection, narrow_, scratch_.backward, team_);
     d = narrow_;
   }
-  const kernels::RowDropout mask = embedding_mask(lesson, shape);
+  const kernels::RowDropout mask = embedding_mask(training, shape);
   const bool drops = mask.dropout.rate > 0;
   if (norm_first()) {
     kernels::layer_norm_training_backward(d, embedded_, w_.embedding_norm, d_sum_, mask, d_sum_,
@@ -254,7 +254,7 @@ void EncoderLearner::embeddings_backward(const Lesson& lesson, const PassShape& 
                                           scratch_.backward, team_);
   }
   const Config& c = w_.config;
-  const Batch& b = lesson.batch;
+  const Batch& b = training.batch;
   kernels::embedding_backward(b.ids, d, 1, table(g_, g_.word), team_);
   kernels::embedding_backward(positions_, d, 1, {g_.position, c.positions, d.cols()}, team_);
   if (!w_.type) return;
@@ -279,24 +279,24 @@ HeadPass EncoderLearner::head_pass(const PassShape& shape, const Weights* gradie
           .team = team_};
 }
 
-void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const Weights* gradient,
+void EncoderLearner::pass(const TrainingBatch& training, std::span<LossSum> sums, const Weights* gradient,
                           const Ready& ready) {
   const Config& c = w_.config;
-  const Batch& b = lesson.batch;
+  const Batch& b = training.batch;
   check_tokens(b, c, nullptr);
-  if (sums.size() != lesson.goals.size())
-    throw Error(fmt::format("{} sums for {} goals", sums.size(), lesson.goals.size()));
-  const PassShape shape = shape_of(lesson);
-  const HeadPass heads = head_pass(shape, gradient, lesson.dropout_seed);
-  for (const Goal& goal : lesson.goals) heads.check(b, goal);
+  if (sums.size() != training.terms.size())
+    throw Error(fmt::format("{} sums for {} terms", sums.size(), training.terms.size()));
+  const PassShape shape = shape_of(training);
+  const HeadPass heads = head_pass(shape, gradient, training.dropout_seed);
+  for (const LossTerm& term : training.terms) heads.check(b, term);
   if (b.ids.empty()) return;
   find_positions(w_, b, nullptr, positions_);
   take_memory(shape, gradient != nullptr);
 
-  embeddings_forward(lesson, shape);
+  embeddings_forward(training, shape);
   const size_t depth = c.depth();
   for (size_t l = 0; l < depth; ++l) {
-    const LayerPass layer = layer_pass(l, lesson, shape);
+    const LayerPass layer = layer_pass(l, training, shape);
     if (!kept_[l].sum.empty()) std::copy_n(sum_.data(), b.ids.size() * c.hidden, kept_[l].sum.data());
     layer.attend(x_, norm_first() ? sum_ : x_, kept_[l].attention, h_);
     layer.feed_forward(h_, norm_first() ? sum_ : h_, kept_[l].feed_forward, x_);
@@ -306,14 +306,14 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
     std::fill_n(d_.data(), b.ids.size() * c.hidden, 0.0f);
     if (norm_first()) std::fill_n(d_sum_.data(), b.ids.size() * c.hidden, 0.0f);
   }
-  for (size_t i = 0; i < lesson.goals.size(); ++i) sums[i] += heads.run(b, lesson.goals[i], x_, d_);
+  for (size_t i = 0; i < training.terms.size(); ++i) sums[i] += heads.run(b, training.terms[i], x_, d_);
   if (!gradient) return;
 
   const bool shared = w_.layers.size() < depth;
   for (size_t l = depth; l-- > 0;) {
-    const LayerPass layer = layer_pass(l, lesson, shape);
+    const LayerPass layer = layer_pass(l, training, shape);
     const Kept& kept = kept_[l];
-    input_of(l, lesson, shape, x_);
+    input_of(l, training, shape, x_);
     if (options_.recompute) {
       if (norm_first()) std::copy_n(kept.sum.data(), b.ids.size() * c.hidden, sum_.data());
       layer.attend(x_, norm_first() ? sum_ : x_, kept.attention, h_);
@@ -326,7 +326,7 @@ void EncoderLearner::pass(const Lesson& lesson, std::span<LossSum> sums, const W
     layer.attend_back(x_, kept.attention, d_, d_sum_);
     if (ready && !shared) ready(size_t(layer.gradient.qkv.packed - gradients_.data()));
   }
-  embeddings_backward(lesson, shape);
+  embeddings_backward(training, shape);
   if (ready) ready(0);
 }
 

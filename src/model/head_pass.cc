@@ -14,41 +14,41 @@ namespace bertie {
 
 using kernels::Accumulate, kernels::Activation;
 
-void check_targets(const Goal& goal, size_t wanted, size_t classes, size_t tokens) {
-  const std::string_view name = name_of(goal.head).name;
-  if (goal.targets.size() != wanted)
-    throw Error(fmt::format("{}: {} targets where the batch asks for {}", name, goal.targets.size(), wanted));
-  for (int32_t target : goal.targets)
+void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens) {
+  const std::string_view name = name_of(term.head).name;
+  if (term.targets.size() != wanted)
+    throw Error(fmt::format("{}: {} targets where the batch asks for {}", name, term.targets.size(), wanted));
+  for (int32_t target : term.targets)
     if (target >= 0 && size_t(target) >= classes)
       throw Error(fmt::format("{}: target {} is outside its {} outputs", name, target, classes));
-  for (int32_t row : goal.rows)
+  for (int32_t row : term.rows)
     if (row < 0 || size_t(row) >= tokens)
       throw Error(fmt::format("{}: row {} is not in the batch of {} tokens", name, row, tokens));
 }
 
-void HeadPass::check(const Batch& batch, const Goal& goal) const {
-  const std::string_view name = name_of(goal.head).name;
-  if (!w.has(goal.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
+void HeadPass::check(const Batch& batch, const LossTerm& term) const {
+  const std::string_view name = name_of(term.head).name;
+  if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
   size_t classes = w.config.labels.size();
-  if (goal.head == Head::kMaskedLm || goal.head == Head::kCausalLm) classes = w.config.vocabulary;
-  if (goal.head == Head::kNextSentence) classes = 2;
+  if (term.head == Head::kMaskedLm || term.head == Head::kCausalLm) classes = w.config.vocabulary;
+  if (term.head == Head::kNextSentence) classes = 2;
   size_t wanted = batch.size();
-  if (goal.head == Head::kAnswer) {
+  if (term.head == Head::kAnswer) {
     wanted = 2 * batch.size(), classes = SIZE_MAX;
-  } else if (for_each_token(goal.head)) {
-    wanted = goal.rows.empty() ? batch.ids.size() : goal.rows.size();
+  } else if (for_each_token(term.head)) {
+    wanted = term.rows.empty() ? batch.ids.size() : term.rows.size();
   }
-  for (size_t b = 0; b < batch.size() && !for_each_token(goal.head); ++b)
+  for (size_t b = 0; b < batch.size() && !for_each_token(term.head); ++b)
     if (batch.offsets[b] == batch.offsets[b + 1] &&
-        (!goal.values.empty() || (b < goal.targets.size() && goal.targets[b] >= 0)))
+        (!term.values.empty() || (b < term.targets.size() && term.targets[b] >= 0)))
       throw Error(fmt::format("{}: sequence {} has a target, but no tokens", name, b));
-  if (!goal.values.empty()) {
-    const size_t numbers = goal.head == Head::kClassify ? batch.size() * classes : 0;
-    if (goal.values.size() != numbers)
-      throw Error(fmt::format("{}: {} values for {} outputs", name, goal.values.size(), numbers));
+  if (!term.values.empty()) {
+    const size_t numbers = term.head == Head::kClassify ? batch.size() * classes : 0;
+    if (term.values.size() != numbers)
+      throw Error(fmt::format("{}: {} values for {} outputs", name, term.values.size(), numbers));
     return;
   }
-  check_targets(goal, wanted, classes, batch.ids.size());
+  check_targets(term, wanted, classes, batch.ids.size());
 }
 
 void HeadPass::backward(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& layer,
@@ -67,7 +67,7 @@ size_t workspace_for(const kernels::Linear& layer, size_t rows) {
 }  // namespace
 
 // h → decoder(norm(f(dense(h)))), x being the rows that have targets.
-LossSum HeadPass::language_model(Matrix<const float> x, const Goal& goal, Matrix<float> dx,
+LossSum HeadPass::language_model(Matrix<const float> x, const LossTerm& term, Matrix<float> dx,
                                  float* workspace) const {
   const LanguageModelWeights& lm = w.language_model;
   const kernels::VocabularyHead head{decoder, lm.bias};
@@ -75,17 +75,17 @@ LossSum HeadPass::language_model(Matrix<const float> x, const Goal& goal, Matrix
   const kernels::VocabularyGradient to{dx, decoder_gradient,
                                        gradient ? gradient->language_model.bias : nullptr};
   if (lm.dense.outputs == 0)
-    return kernels::vocabulary_loss(x, head, goal.targets, goal.scale, gradient ? &to : nullptr, workspace,
+    return kernels::vocabulary_loss(x, head, term.targets, term.scale, gradient ? &to : nullptr, workspace,
                                     team);
 
   const Matrix<float> before = arena.take<float>(rows, width), y = arena.take<float>(rows, width);
   const kernels::Normalised norm = take_normalised(arena, rows, width);
   kernels::linear_forward(x, lm.dense, lm.activation, y, team, before);
   kernels::layer_norm_training_forward(y, {}, {}, lm.norm, {}, norm, y, team);
-  if (!gradient) return kernels::vocabulary_loss(y, head, goal.targets, goal.scale, nullptr, workspace, team);
+  if (!gradient) return kernels::vocabulary_loss(y, head, term.targets, term.scale, nullptr, workspace, team);
   const Matrix<float> d = arena.take<float>(rows, width);
   const kernels::VocabularyGradient through{d, to.d_table, to.d_bias};
-  const LossSum sum = kernels::vocabulary_loss(y, head, goal.targets, goal.scale, &through, workspace, team);
+  const LossSum sum = kernels::vocabulary_loss(y, head, term.targets, term.scale, &through, workspace, team);
   kernels::layer_norm_training_backward(d, norm, lm.norm, {}, {}, d, {}, gradient->language_model.norm,
                                         workspace, team);
   kernels::activation_backward(lm.activation, before, d, {}, team);
@@ -115,46 +115,46 @@ LossSum value_loss(bool regression, std::span<const float> values, float scale, 
 
 // The mask of a classifier's input: a token's, or a sequence's, which is none of its tokens' (their numbers
 // end below the half).
-kernels::RowDropout HeadPass::mask_of(const Goal& goal, size_t rows, size_t place) const {
+kernels::RowDropout HeadPass::mask_of(const LossTerm& term, size_t rows, size_t place) const {
   const double rate = w.config.classifier_dropout >= 0 ? w.config.classifier_dropout : w.config.dropout;
   if (!dropout_seed || rate == 0) return {};
   uint64_t* const numbers = arena.take<uint64_t>(rows);
   for (size_t r = 0; r < rows; ++r)
-    numbers[r] = goal.head == Head::kTag ? shape.rows[goal.rows.empty() ? r : size_t(goal.rows[r])]
+    numbers[r] = term.head == Head::kTag ? shape.rows[term.rows.empty() ? r : size_t(term.rows[r])]
                                          : uint64_t{shape.first_sequence + r} << 32 | 0x80000000u;
   PassShape own = shape;
   own.rows = {numbers, rows};
-  return mask_for(own, float(rate), *dropout_seed, 1 + 2 * size_t(goal.head) + place);
+  return mask_for(own, float(rate), *dropout_seed, 1 + 2 * size_t(term.head) + place);
 }
 
 // kNextSentence, kClassify and kTag: x → out(f(dense(x))), or out(x), with what goes into them dropped out.
-LossSum HeadPass::classify(Matrix<float> x, const Goal& goal, Matrix<float> dx, float* workspace) const {
+LossSum HeadPass::classify(Matrix<float> x, const LossTerm& term, Matrix<float> dx, float* workspace) const {
   const auto pick = [&](const Weights& of) -> std::pair<const kernels::Linear&, const kernels::Linear&> {
-    if (goal.head == Head::kTag) return {of.classifier_dense, of.tagger};
-    const kernels::Linear& out = goal.head == Head::kNextSentence ? of.next_sentence : of.classifier;
-    return {uses_pooled(w, goal.head) ? of.pooler : of.classifier_dense, out};
+    if (term.head == Head::kTag) return {of.classifier_dense, of.tagger};
+    const kernels::Linear& out = term.head == Head::kNextSentence ? of.next_sentence : of.classifier;
+    return {uses_pooled(w, term.head) ? of.pooler : of.classifier_dense, out};
   };
   const auto [dense, out] = pick(w);
-  const bool deep = goal.head != Head::kTag && dense.outputs > 0;
-  const Activation activation = uses_pooled(w, goal.head) ? Activation::tanh : w.classifier_activation;
+  const bool deep = term.head != Head::kTag && dense.outputs > 0;
+  const Activation activation = uses_pooled(w, term.head) ? Activation::tanh : w.classifier_activation;
   const size_t rows = x.rows();
   const Matrix<float> before = deep ? arena.take<float>(rows, dense.outputs) : Matrix<float>();
   const Matrix<float> in = deep ? arena.take<float>(rows, out.inputs) : x,
                       logits = arena.take<float>(rows, out.outputs);
   const Family& f = *w.family;
-  const bool classifier = goal.head == Head::kClassify;
-  const bool drops = classifier ? f.drops_classifier : goal.head == Head::kTag || f.drops_next_sentence;
-  const kernels::RowDropout mask = drops ? mask_of(goal, rows, 0) : kernels::RowDropout{};
+  const bool classifier = term.head == Head::kClassify;
+  const bool drops = classifier ? f.drops_classifier : term.head == Head::kTag || f.drops_next_sentence;
+  const kernels::RowDropout mask = drops ? mask_of(term, rows, 0) : kernels::RowDropout{};
   const kernels::RowDropout input_mask =
-      classifier && f.drops_classifier_input ? mask_of(goal, rows, 1) : kernels::RowDropout{};
+      classifier && f.drops_classifier_input ? mask_of(term, rows, 1) : kernels::RowDropout{};
   if (input_mask.dropout.rate > 0) kernels::dropout_rows(x, input_mask, x, team);
   if (deep) kernels::linear_forward(x, dense, activation, in, team, before);
   if (mask.dropout.rate > 0) kernels::dropout_rows(in, mask, in, team);
   kernels::linear_forward(in, out, Activation::none, logits, team);
   const LossSum sum =
-      goal.values.empty()
-          ? kernels::cross_entropy(logits, goal.targets, goal.scale, gradient != nullptr, team)
-          : value_loss(w.config.problem == Problem::kRegression || out.outputs == 1, goal.values, goal.scale,
+      term.values.empty()
+          ? kernels::cross_entropy(logits, term.targets, term.scale, gradient != nullptr, team)
+          : value_loss(w.config.problem == Problem::kRegression || out.outputs == 1, term.values, term.scale,
                        logits);
   if (!gradient) return sum;
   const auto [d_dense, d_out] = pick(*gradient);
@@ -168,7 +168,7 @@ LossSum HeadPass::classify(Matrix<float> x, const Goal& goal, Matrix<float> dx, 
   return sum;
 }
 
-LossSum HeadPass::answer(const Batch& batch, const Goal& goal, Matrix<const float> hidden,
+LossSum HeadPass::answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                          Matrix<float> d_hidden, float* workspace) const {
   const size_t tokens = hidden.rows();
   const Matrix<float> logits = arena.take<float>(tokens, 2);
@@ -180,10 +180,10 @@ LossSum HeadPass::answer(const Batch& batch, const Goal& goal, Matrix<const floa
     size_t right = 0, counted = 0;
     for (size_t end : {size_t{0}, size_t{1}}) {
       for (size_t t = 0; t < n; ++t) column[t] = logits(first + t, end);
-      int32_t target = goal.targets[2 * s + end];
+      int32_t target = term.targets[2 * s + end];
       if (target >= 0 && size_t(target) >= n) target = -1;  // not in this window
       const LossSum one =
-          kernels::cross_entropy({column, n > 0, n}, {&target, n > 0}, goal.scale / 2, true, team);
+          kernels::cross_entropy({column, n > 0, n}, {&target, n > 0}, term.scale / 2, true, team);
       sum.loss += one.loss / 2, right += one.right, counted += one.count;
       for (size_t t = 0; t < n; ++t) logits(first + t, end) = target >= 0 ? column[t] : 0.0f;
     }
@@ -215,22 +215,22 @@ HeadPass::Memory HeadPass::memory_for(size_t rows, size_t tokens) const {
 
 void HeadPass::reserve(size_t rows, size_t tokens) const { arena.reset(memory_for(rows, tokens).bytes); }
 
-LossSum HeadPass::run(const Batch& batch, const Goal& goal, Matrix<const float> hidden,
+LossSum HeadPass::run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                       Matrix<float> d_hidden) const {
-  const bool per_token = for_each_token(goal.head);
-  const size_t rows = !per_token ? batch.size() : goal.rows.empty() ? hidden.rows() : goal.rows.size();
+  const bool per_token = for_each_token(term.head);
+  const size_t rows = !per_token ? batch.size() : term.rows.empty() ? hidden.rows() : term.rows.size();
   const size_t width = hidden.cols();
   const Memory memory = memory_for(rows, hidden.rows());
   arena.reset(memory.bytes);
   float* const workspace = arena.take<float>(memory.workspace);
-  if (goal.head == Head::kAnswer) return answer(batch, goal, hidden, d_hidden, workspace);
+  if (term.head == Head::kAnswer) return answer(batch, term, hidden, d_hidden, workspace);
 
   // The rows that have something to say, one after the other; of an empty sequence (which has no target, see
   // check) zeros, that teach nobody.
   int32_t* const from = arena.take<int32_t>(rows);
   const Matrix<float> x = arena.take<float>(rows, width);
   for (size_t i = 0; i < rows; ++i) {
-    const ptrdiff_t row = !per_token ? speaker(w, batch, i) : goal.rows.empty() ? ptrdiff_t(i) : goal.rows[i];
+    const ptrdiff_t row = !per_token ? speaker(w, batch, i) : term.rows.empty() ? ptrdiff_t(i) : term.rows[i];
     from[i] = int32_t(std::max<ptrdiff_t>(row, 0));
     if (row >= 0)
       std::copy_n(hidden.row(size_t(row)), width, x.row(i));
@@ -238,8 +238,8 @@ LossSum HeadPass::run(const Batch& batch, const Goal& goal, Matrix<const float> 
       std::fill_n(x.row(i), width, 0.0f);
   }
   const Matrix<float> dx = gradient ? arena.take<float>(rows, width) : Matrix<float>();
-  const bool language = goal.head == Head::kMaskedLm || goal.head == Head::kCausalLm;
-  const LossSum sum = language ? language_model(x, goal, dx, workspace) : classify(x, goal, dx, workspace);
+  const bool language = term.head == Head::kMaskedLm || term.head == Head::kCausalLm;
+  const LossSum sum = language ? language_model(x, term, dx, workspace) : classify(x, term, dx, workspace);
   if (gradient) kernels::embedding_backward({from, rows}, dx, 1, d_hidden, team);
   return sum;
 }

@@ -3,7 +3,7 @@
 // that adds a batch's gradients. What is done with them (optimisers, data, checkpoints) is the train room's.
 //
 //   auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, seed, {});
-//   learner->learn(lesson, sums, ready);        // gradients() += d(Σ scale·loss)/d(parameters())
+//   learner->learn(training, sums, ready);        // gradients() += d(Σ scale·loss)/d(parameters())
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,9 +22,9 @@ namespace bertie {
 
 using kernels::LossSum;
 
-// What a head is to say about a batch. The loss of goals adds up, each times its scale: 1 / (how many targets
+// What a head is to say about a batch. The loss of terms adds up, each times its scale: 1 / (how many targets
 // the whole step has, over all micro-batches and ranks), so that a step's gradient is that of the mean.
-struct Goal {
+struct LossTerm {
   Head head;                           // an encoder-decoder: kCausalLm, of the targets
   std::span<const int32_t> rows = {};  // kMaskedLm, kCausalLm, kTag: which tokens; empty: all
   // One for each row, or for each sequence (kNextSentence, kClassify); -1: none. kAnswer: two for each
@@ -34,10 +34,10 @@ struct Goal {
   float scale = 1;
 };
 
-struct Lesson {
+struct TrainingBatch {
   Batch batch;
   Batch target = {};  // encoder-decoder: what the decoder reads
-  std::span<const Goal> goals;
+  std::span<const LossTerm> terms;
   // What decides the dropout masks: a seed (none: no dropout), and the number of the batch's first sequence
   // in its step, so that masks do not depend on how a step is cut into micro-batches and ranks.
   std::optional<uint64_t> dropout_seed = {};
@@ -75,12 +75,12 @@ class Learner {
   // that none is taken later.
   virtual void reserve(size_t sequences, size_t length, size_t targets) = 0;
 
-  // Forward and back. sums[i] += the loss of goal i, not scaled. Gradients are added to. `ready`, if there,
+  // Forward and back. sums[i] += the loss of term i, not scaled. Gradients are added to. `ready`, if there,
   // is told as the pass goes back: from this place of gradients() on to the end, all is final.
   using Ready = std::function<void(size_t first)>;
-  virtual void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready = {}) = 0;
+  virtual void learn(const TrainingBatch& training, std::span<LossSum> sums, const Ready& ready = {}) = 0;
   // Forward alone, without dropout.
-  virtual void evaluate(const Lesson& lesson, std::span<LossSum> sums) = 0;
+  virtual void evaluate(const TrainingBatch& training, std::span<LossSum> sums) = 0;
 
   // config.json and model.safetensors, for transformers and Model::load.
   virtual void save(const std::filesystem::path& directory,

@@ -53,11 +53,11 @@ class TransformerLearner final : public Learner {
   size_t memory() const override { return arena_.capacity() + head_arena_.capacity(); }
   Team& team() override { return team_; }
 
-  void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
-    pass(lesson, sums, true, ready);
+  void learn(const TrainingBatch& training, std::span<LossSum> sums, const Ready& ready) override {
+    pass(training, sums, true, ready);
   }
-  void evaluate(const Lesson& lesson, std::span<LossSum> sums) override {
-    Lesson dry = lesson;
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override {
+    TrainingBatch dry = training;
     dry.dropout_seed.reset();
     pass(dry, sums, false, {});
   }
@@ -67,8 +67,8 @@ class TransformerLearner final : public Learner {
     std::vector<int32_t> offsets(sequences + 1);
     for (size_t s = 0; s <= sequences; ++s) offsets[s] = int32_t(s * length);
     const Batch largest{.ids = ids, .offsets = offsets};
-    const Lesson lesson{.batch = largest, .target = largest, .goals = {}, .dropout_seed = 0};
-    prepare(source_, largest, lesson), prepare(target_, largest, lesson);
+    const TrainingBatch training{.batch = largest, .target = largest, .terms = {}, .dropout_seed = 0};
+    prepare(source_, largest, training), prepare(target_, largest, training);
     take_memory(true);
     head_arena_.reset(head_memory(targets).bytes);
   }
@@ -104,9 +104,9 @@ class TransformerLearner final : public Learner {
     bool decoder() const { return !w->cross.empty(); }
   };
 
-  void pass(const Lesson& lesson, std::span<LossSum> sums, bool backward, const Ready& ready);
-  void check(const Lesson& lesson, size_t sums) const;
-  void prepare(Side& side, const Batch& batch, const Lesson& lesson);
+  void pass(const TrainingBatch& training, std::span<LossSum> sums, bool backward, const Ready& ready);
+  void check(const TrainingBatch& training, size_t sums) const;
+  void prepare(Side& side, const Batch& batch, const TrainingBatch& training);
   void take_memory(bool learning);
   struct HeadMemory {
     size_t workspace, bytes;
@@ -116,7 +116,7 @@ class TransformerLearner final : public Learner {
 
   void forward(Side& side);
   void layer_forward(Side& side, size_t layer, bool to_the_end);
-  LossSum head(const Goal& goal, bool backward);
+  LossSum head(const LossTerm& term, bool backward);
   void backward(Side& side, const Ready& ready);
   void embeddings_forward(Side& side);
   void embeddings_backward(Side& side);
@@ -162,28 +162,28 @@ class TransformerLearner final : public Learner {
   Matrix<float> d_key_value_;  // (Ts, 2C)
 };
 
-void TransformerLearner::check(const Lesson& lesson, size_t sums) const {
+void TransformerLearner::check(const TrainingBatch& training, size_t sums) const {
   const TransformerConfig& c = w_.config;
-  for (const Batch* batch : {&lesson.batch, &lesson.target})
+  for (const Batch* batch : {&training.batch, &training.target})
     check_batch(*batch, c.vocabulary, c.positions, nullptr);
-  if (lesson.batch.size() != lesson.target.size())
-    throw Error(fmt::format("{} targets for {} sources", lesson.target.size(), lesson.batch.size()));
-  if (sums != lesson.goals.size())
-    throw Error(fmt::format("{} sums for {} goals", sums, lesson.goals.size()));
-  for (const Goal& goal : lesson.goals) {
-    if (goal.head != Head::kCausalLm)
+  if (training.batch.size() != training.target.size())
+    throw Error(fmt::format("{} targets for {} sources", training.target.size(), training.batch.size()));
+  if (sums != training.terms.size())
+    throw Error(fmt::format("{} sums for {} terms", sums, training.terms.size()));
+  for (const LossTerm& term : training.terms) {
+    if (term.head != Head::kCausalLm)
       throw Error("an encoder-decoder learns to write its target: Head::kCausalLm");
-    const size_t tokens = lesson.target.ids.size();
-    check_targets(goal, goal.rows.empty() ? tokens : goal.rows.size(), c.vocabulary, tokens);
+    const size_t tokens = training.target.ids.size();
+    check_targets(term, term.rows.empty() ? tokens : term.rows.size(), c.vocabulary, tokens);
   }
 }
 
-void TransformerLearner::prepare(Side& side, const Batch& batch, const Lesson& lesson) {
+void TransformerLearner::prepare(Side& side, const Batch& batch, const TrainingBatch& training) {
   const TransformerConfig& c = w_.config;
   side.batch = batch;
   find_positions(batch, nullptr, side.positions);
   side.row_numbers.clear();
-  if (lesson.dropout_seed) number_rows(batch.offsets, lesson.first_sequence, side.row_numbers);
+  if (training.dropout_seed) number_rows(batch.offsets, training.first_sequence, side.row_numbers);
   side.shape = {.offsets = batch.offsets,
                 .hidden = c.hidden,
                 .heads = side.w->heads,
@@ -191,7 +191,7 @@ void TransformerLearner::prepare(Side& side, const Batch& batch, const Lesson& l
                 .look = side.decoder() ? Look::causal() : Look(),
                 .activation = w_.activation,
                 .rows = side.row_numbers,
-                .first_sequence = lesson.first_sequence,
+                .first_sequence = training.first_sequence,
                 .attention_rate = float(c.attention_dropout),
                 .attention_out_rate = float(c.dropout),
                 .activation_rate = float(c.activation_dropout),
@@ -298,19 +298,19 @@ TransformerLearner::HeadMemory TransformerLearner::head_memory(size_t rows) cons
                       .value()};
 }
 
-// The loss of a goal; its gradient is added to target_.d.
-LossSum TransformerLearner::head(const Goal& goal, bool backward) {
-  const size_t hidden = w_.config.hidden, rows = goal.rows.empty() ? target_.x.rows() : goal.rows.size();
+// The loss of a term; its gradient is added to target_.d.
+LossSum TransformerLearner::head(const LossTerm& term, bool backward) {
+  const size_t hidden = w_.config.hidden, rows = term.rows.empty() ? target_.x.rows() : term.rows.size();
   const HeadMemory memory = head_memory(rows);
   head_arena_.reset(memory.bytes);
   int32_t* const from = head_arena_.take<int32_t>(rows);
   const Matrix<float> x = head_arena_.take<float>(rows, hidden), dx = head_arena_.take<float>(rows, hidden);
   for (size_t i = 0; i < rows; ++i) {
-    from[i] = goal.rows.empty() ? int32_t(i) : goal.rows[i];
+    from[i] = term.rows.empty() ? int32_t(i) : term.rows[i];
     std::copy_n(target_.x.row(size_t(from[i])), hidden, x.row(i));
   }
   const kernels::VocabularyGradient gradient{dx, words(g_)};
-  const LossSum sum = kernels::vocabulary_loss(x, {words(w_), w_.logits_bias}, goal.targets, goal.scale,
+  const LossSum sum = kernels::vocabulary_loss(x, {words(w_), w_.logits_bias}, term.targets, term.scale,
                                                backward ? &gradient : nullptr,
                                                head_arena_.take<float>(memory.workspace), team_);
   if (backward) kernels::embedding_backward({from, rows}, dx, 1, target_.d, team_);
@@ -352,20 +352,20 @@ void TransformerLearner::embeddings_backward(Side& side) {
   kernels::embedding_backward(side.batch.ids, side.d, w_.word_scale(), words(g_), team_);
 }
 
-void TransformerLearner::pass(const Lesson& lesson, std::span<LossSum> sums, bool learning,
+void TransformerLearner::pass(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
                               const Ready& ready) {
-  check(lesson, sums.size());
-  if (lesson.target.ids.empty()) return;
-  dropout_seed_ = lesson.dropout_seed;
-  prepare(source_, lesson.batch, lesson);
-  prepare(target_, lesson.target, lesson);
+  check(training, sums.size());
+  if (training.target.ids.empty()) return;
+  dropout_seed_ = training.dropout_seed;
+  prepare(source_, training.batch, training);
+  prepare(target_, training.target, training);
   take_memory(learning);
   forward(source_);
   forward(target_);
   if (learning)
     for (const Side* side : {&source_, &target_})
       std::fill_n(side->d.data(), side->d.rows() * side->d.cols(), 0.0f);
-  for (size_t i = 0; i < lesson.goals.size(); ++i) sums[i] += head(lesson.goals[i], learning);
+  for (size_t i = 0; i < training.terms.size(); ++i) sums[i] += head(training.terms[i], learning);
   if (!learning) return;
   backward(target_, ready);
   backward(source_, ready);

@@ -13,7 +13,7 @@ size_t count_targets(std::span<const int32_t> targets) {
   return size_t(std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; }));
 }
 
-void reserve(LessonStore& store, size_t sequences, size_t tokens) {
+void reserve(BatchStorage& store, size_t sequences, size_t tokens) {
   for (auto* v : {&store.ids, &store.types, &store.target_ids, &store.rows, &store.targets})
     v->reserve(tokens);
   for (auto* v : {&store.offsets, &store.target_offsets, &store.labels}) v->reserve(sequences + 1);
@@ -26,7 +26,7 @@ SharePart part_of(size_t count, size_t part, size_t parts) {
   return {first, count * (part + 1) / parts - first};
 }
 
-BatchStep::BatchStep(Learner& learner, Collective& ranks, const LessonHeads& heads, const Shape& shape)
+BatchStep::BatchStep(Learner& learner, Collective& ranks, const BatchHeads& heads, const Shape& shape)
     : learner_(learner), ranks_(ranks), heads_(heads), shape_(shape) {
   const size_t cuts = size_t(ranks.size()) * std::max<size_t>(shape.accumulate, 1);
   if (shape.accumulate == 0 || shape.batch < cuts)
@@ -35,7 +35,7 @@ BatchStep::BatchStep(Learner& learner, Collective& ranks, const LessonHeads& hea
                 fmt::format("a batch of at least {} sequences", cuts));
   stores_.resize(shape.accumulate);
   const size_t sequences = (shape.batch + cuts - 1) / cuts;
-  for (LessonStore& store : stores_) reserve(store, sequences, sequences * shape.max_length);
+  for (BatchStorage& store : stores_) reserve(store, sequences, sequences * shape.max_length);
   if (shape.max_length > 0) learner.reserve(sequences, shape.max_length, sequences * shape.max_length);
   const size_t all = learner.gradients().size();
   for (size_t end = all; end > 0;) buckets_.push_back(end = end > shape.bucket ? end - shape.bucket : 0);
@@ -50,20 +50,20 @@ void BatchStep::start_sums(size_t ready_from) {
   }
 }
 
-BatchStep::Goals BatchStep::goals_of(const LessonStore& store, double token_scale, double label_scale) const {
-  Goals goals;
-  // Without targets there is no goal: rows that are empty would mean all of them.
+BatchStep::LossTerms BatchStep::terms_of(const BatchStorage& store, double token_scale, double label_scale) const {
+  LossTerms terms;
+  // Without targets there is no term: rows that are empty would mean all of them.
   if (!store.targets.empty())
-    goals.all[goals.count++] = {
+    terms.all[terms.count++] = {
         .head = heads_.tokens, .rows = store.rows, .targets = store.targets, .scale = float(token_scale)};
   if (heads_.labels && !store.labels.empty())
-    goals.all[goals.count++] = {.head = *heads_.labels, .targets = store.labels, .scale = float(label_scale)};
-  return goals;
+    terms.all[terms.count++] = {.head = *heads_.labels, .targets = store.labels, .scale = float(label_scale)};
+  return terms;
 }
 
-void BatchStep::add(const Goals& goals, const LessonHeads& heads, StepSums& to) {
-  for (size_t i = 0; i < goals.count; ++i)
-    (goals.all[i].head == heads.tokens ? to.tokens : to.labels) += goals.sums[i];
+void BatchStep::add(const LossTerms& terms, const BatchHeads& heads, StepSums& to) {
+  for (size_t i = 0; i < terms.count; ++i)
+    (terms.all[i].head == heads.tokens ? to.tokens : to.labels) += terms.sums[i];
 }
 
 void BatchStep::sum_over_ranks(StepSums& sums) const {
@@ -77,7 +77,7 @@ void BatchStep::sum_over_ranks(StepSums& sums) const {
   sums.read = uint64_t(numbers[6]);
 }
 
-StepSums BatchStep::learn(LessonSource& source, std::optional<uint64_t> dropout_seed, double& seconds) {
+StepSums BatchStep::learn(BatchSource& source, std::optional<uint64_t> dropout_seed, double& seconds) {
   source.begin_step(shape_.batch);
   const SharePart mine = part_of(shape_.batch, size_t(ranks_.rank()), size_t(ranks_.size()));
   enum { kTokens, kLabels, kSeconds };
@@ -94,17 +94,17 @@ StepSums BatchStep::learn(LessonSource& source, std::optional<uint64_t> dropout_
   StepSums sums;
   next_bucket_ = 0, sums_end_ = learner_.gradients().size();
   for (size_t k = 0; k < stores_.size(); ++k) {
-    const LessonStore& store = stores_[k];
-    Goals goals = goals_of(store, 1 / std::max(1.0, counts[kTokens]), 1 / std::max(1.0, counts[kLabels]));
-    const Lesson lesson{
+    const BatchStorage& store = stores_[k];
+    LossTerms terms = terms_of(store, 1 / std::max(1.0, counts[kTokens]), 1 / std::max(1.0, counts[kLabels]));
+    const TrainingBatch training{
         .batch = store.batch(),
         .target = store.target(),
-        .goals = std::span(goals.all).first(goals.count),
+        .terms = std::span(terms.all).first(terms.count),
         .dropout_seed = dropout_seed,
         .first_sequence = uint32_t(mine.first + part_of(mine.count, k, stores_.size()).first)};
     const bool last = k + 1 == stores_.size();
-    learner_.learn(lesson, std::span(goals.sums).first(goals.count), last ? ready_ : Learner::Ready());
-    add(goals, heads_, sums);
+    learner_.learn(training, std::span(terms.sums).first(terms.count), last ? ready_ : Learner::Ready());
+    add(terms, heads_, sums);
     sums.read += store.ids.size() + store.target_ids.size();
   }
   start_sums(0);
@@ -113,20 +113,20 @@ StepSums BatchStep::learn(LessonSource& source, std::optional<uint64_t> dropout_
   return sums;
 }
 
-StepSums BatchStep::evaluate(LessonSource& source, size_t count) {
+StepSums BatchStep::evaluate(BatchSource& source, size_t count) {
   source.begin_step(count);
   const SharePart mine = part_of(count, size_t(ranks_.rank()), size_t(ranks_.size()));
   const size_t pieces = std::min(mine.count, stores_.size());
   StepSums sums;
   for (size_t k = 0; k < pieces; ++k) {
     const SharePart micro = part_of(mine.count, k, pieces);
-    LessonStore& store = stores_[0];
+    BatchStorage& store = stores_[0];
     source.make(mine.first + micro.first, micro.count, store);
-    Goals goals = goals_of(store, 1, 1);
-    const Lesson lesson{
-        .batch = store.batch(), .target = store.target(), .goals = std::span(goals.all).first(goals.count)};
-    learner_.evaluate(lesson, std::span(goals.sums).first(goals.count));
-    add(goals, heads_, sums);
+    LossTerms terms = terms_of(store, 1, 1);
+    const TrainingBatch training{
+        .batch = store.batch(), .target = store.target(), .terms = std::span(terms.all).first(terms.count)};
+    learner_.evaluate(training, std::span(terms.sums).first(terms.count));
+    add(terms, heads_, sums);
     sums.read += store.ids.size() + store.target_ids.size();
   }
   sum_over_ranks(sums);

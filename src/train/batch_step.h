@@ -14,12 +14,12 @@
 
 #include "model/learner.h"
 #include "train/collective.h"
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 
 namespace bertie {
 
 // What is learned: the head for a store's rows and targets, and the one for its labels.
-struct LessonHeads {
+struct BatchHeads {
   Head tokens = Head::kMaskedLm;
   std::optional<Head> labels = {};
 };
@@ -46,32 +46,32 @@ class BatchStep {
     size_t bucket = size_t{2} << 20;   // floats that go together: 8 MB, enough for a network's full speed
   };
   // Throws Error for a batch that cannot be cut so.
-  BatchStep(Learner& learner, Collective& ranks, const LessonHeads& heads, const Shape& shape);
+  BatchStep(Learner& learner, Collective& ranks, const BatchHeads& heads, const Shape& shape);
   BatchStep(const BatchStep&) = delete;
   BatchStep& operator=(const BatchStep&) = delete;
 
   // The next batch of the source: forward, back, and gradients added up over all ranks. `seconds` becomes
   // rank 0's on every rank, because clocks differ and the schedule must not.
-  StepSums learn(LessonSource& source, std::optional<uint64_t> dropout_seed, double& seconds);
+  StepSums learn(BatchSource& source, std::optional<uint64_t> dropout_seed, double& seconds);
   // The next `count` sequences of the source, forward alone.
-  StepSums evaluate(LessonSource& source, size_t count);
+  StepSums evaluate(BatchSource& source, size_t count);
 
  private:
   void start_sums(size_t ready_from);
-  struct Goals {
-    std::array<Goal, 2> all;
+  struct LossTerms {
+    std::array<LossTerm, 2> all;
     std::array<LossSum, 2> sums;
     size_t count = 0;
   };
-  Goals goals_of(const LessonStore& store, double token_scale, double label_scale) const;
-  static void add(const Goals& goals, const LessonHeads& heads, StepSums& to);
+  LossTerms terms_of(const BatchStorage& store, double token_scale, double label_scale) const;
+  static void add(const LossTerms& terms, const BatchHeads& heads, StepSums& to);
   void sum_over_ranks(StepSums& sums) const;
 
   Learner& learner_;
   Collective& ranks_;
-  LessonHeads heads_;
+  BatchHeads heads_;
   Shape shape_;
-  std::vector<LessonStore> stores_;  // one for each micro-batch
+  std::vector<BatchStorage> stores_;  // one for each micro-batch
   std::vector<size_t> buckets_;      // where they begin, from the last to 0
   size_t next_bucket_ = 0, sums_end_ = 0;
   Learner::Ready ready_;

@@ -63,7 +63,7 @@ class Pairs final : public PairSource {
     next_ += count;
   }
 
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0), into.target_offsets.push_back(0);
     for (uint64_t at = step_ + first; at < step_ + first + count; ++at) {

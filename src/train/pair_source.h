@@ -12,7 +12,7 @@
 
 #include "bertie/tokenizer.h"
 #include "bertie/transformer.h"
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 
 namespace bertie {
 
@@ -22,7 +22,7 @@ struct PairOptions {
   bool shuffle = true;  // another order in each epoch; else the file's
 };
 
-class PairSource : public LessonSource {
+class PairSource : public BatchSource {
  public:
   virtual size_t sequences() const = 0;  // pairs
   virtual size_t cut() const = 0;        // of them those that were too long

@@ -25,7 +25,7 @@ namespace {
 constexpr double kMuchUnused = 0.05;      // of the text: worth a word
 constexpr uint64_t kUsualSteps = 20'000;  // where nobody gives a limit
 
-LessonHeads heads_of(Objective objective) {
+BatchHeads heads_of(Objective objective) {
   if (objective == Objective::kCausal) return {.tokens = Head::kCausalLm};
   if (objective == Objective::kMasked) return {.tokens = Head::kMaskedLm};
   return {.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
@@ -106,16 +106,16 @@ TransformerConfig transformer_of(const PretrainJob& job, const Tokenizer& tokeni
 // What a run is made of.
 struct Setup {
   std::unique_ptr<Learner> learner = {};
-  std::unique_ptr<LessonSource> source = {}, held_out = {};
+  std::unique_ptr<BatchSource> source = {}, held_out = {};
   size_t eval_sequences = 0;  // of held_out, for each look
   std::string note = {};      // worth saying, if not empty
-  LessonHeads heads = {};
+  BatchHeads heads = {};
   fs::path tokenizer = {};  // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
   double unused = 0;   // share of the text that the objective leaves out
 
-  void look_at(std::unique_ptr<LessonSource> all, size_t sequences, size_t wanted) {
+  void look_at(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {
     eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
     if (eval_sequences > 0) held_out = make_spread_source(std::move(all), sequences, eval_sequences);
   }

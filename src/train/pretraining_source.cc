@@ -99,7 +99,7 @@ class Source : public PretrainingSource {
     }
   }
 
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0);
     for (size_t i = first; i < first + count; ++i) {
@@ -247,18 +247,18 @@ class Source : public PretrainingSource {
     for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(uint32_t(i))]);
   }
 
-  void append(const std::vector<int32_t>& ids, const std::vector<int32_t>& types, LessonStore& into) const {
+  void append(const std::vector<int32_t>& ids, const std::vector<int32_t>& types, BatchStorage& into) const {
     into.ids.insert(into.ids.end(), ids.begin(), ids.end());
     into.types.insert(into.types.end(), types.begin(), types.end());
   }
-  void append(const Stretch& text, int32_t type, LessonStore& into) const {
+  void append(const Stretch& text, int32_t type, BatchStorage& into) const {
     const size_t had = into.ids.size();
     into.ids.resize(had + text.count);
     shards_[text.shard].read(text.begin, text.count, into.ids.data() + had);
     into.types.resize(into.ids.size(), type);
   }
 
-  void make_masked(PlannedSequence sequence, Random& random, LessonStore& into) {
+  void make_masked(PlannedSequence sequence, Random& random, BatchStorage& into) {
     // What is too long loses tokens one by one: the longer text, at its front or its end by chance.
     const size_t room = options_.max_length - frame_.size();
     for (Stretch &a = sequence.a, &b = sequence.b; size_t{a.count} + b.count > room;) {
@@ -279,7 +279,7 @@ class Source : public PretrainingSource {
   }
 
   // Place `begin` of the stream is in the last document that begins there or before.
-  void make_causal(const PlannedSequence& sequence, LessonStore& into) {
+  void make_causal(const PlannedSequence& sequence, BatchStorage& into) {
     const Shard& shard = shards_[sequence.a.shard];
     const auto begin_of = [&](size_t document) {
       return uint64_t{shard.first_token(shard.first_sentence(document))} + document;

@@ -8,7 +8,7 @@
 // What a sequence holds is a pure function of (shards, options, epoch, its place in the epoch): ranks,
 // batches and where a run was stopped do not matter. Masks, pairs and cuts are drawn anew in each epoch.
 //
-// In a LessonStore: `rows` and `targets` are the masked tokens, in the order of rows; for kCausal `rows` is
+// In a BatchStorage: `rows` and `targets` are the masked tokens, in the order of rows; for kCausal `rows` is
 // empty, which means all, and `targets` has the next token for each one of the batch. `labels` has one for
 // each sequence under kMaskedNext (0: is next, 1: a random text) and kMaskedOrder (0: in order, 1: swapped).
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "bertie/tokenizer.h"
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 
 namespace bertie {
 
@@ -41,7 +41,7 @@ struct PretrainingOptions {
   bool held_out = false;
 };
 
-class PretrainingSource : public LessonSource {
+class PretrainingSource : public BatchSource {
  public:
   virtual uint64_t tokens() const = 0;  // in the shards
   // Of the epoch that the stream is in; looks at all shards, so ask for it of the held-out part only.

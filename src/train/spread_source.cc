@@ -18,7 +18,7 @@ void append_offsets(std::vector<int32_t>& to, const std::vector<int32_t>& from, 
   for (size_t i = to.empty() ? 0 : 1; i < from.size(); ++i) to.push_back(from[i] + int32_t(shift));
 }
 
-void append(LessonStore& to, const LessonStore& from) {
+void append(BatchStorage& to, const BatchStorage& from) {
   // Rows are those of what the head reads: a decoder's, where there is one.
   append(to.rows, from.rows, from.target_offsets.empty() ? to.ids.size() : to.target_ids.size());
   append_offsets(to.offsets, from.offsets, to.ids.size());
@@ -27,16 +27,16 @@ void append(LessonStore& to, const LessonStore& from) {
   append(to.targets, from.targets), append(to.labels, from.labels);
 }
 
-class SpreadSource : public LessonSource {
+class SpreadSource : public BatchSource {
  public:
-  SpreadSource(std::unique_ptr<LessonSource> source, size_t all, size_t count)
+  SpreadSource(std::unique_ptr<BatchSource> source, size_t all, size_t count)
       : source_(std::move(source)), all_(all), count_(count) {
     source_->begin_step(all);
   }
 
   void begin_step(size_t count) override { first_ = next_, next_ += count; }
 
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     for (size_t i = first_ + first; i < first_ + first + count; ++i) {
       // In two parts, for i·all may not fit.
@@ -54,15 +54,15 @@ class SpreadSource : public LessonSource {
   double epochs() const override { return double(next_) / double(count_); }
 
  private:
-  std::unique_ptr<LessonSource> source_;
+  std::unique_ptr<BatchSource> source_;
   size_t all_, count_;
   size_t first_ = 0, next_ = 0;
-  LessonStore one_;
+  BatchStorage one_;
 };
 
 }  // namespace
 
-std::unique_ptr<LessonSource> make_spread_source(std::unique_ptr<LessonSource> source, size_t all,
+std::unique_ptr<BatchSource> make_spread_source(std::unique_ptr<BatchSource> source, size_t all,
                                                  size_t count) {
   return std::make_unique<SpreadSource>(std::move(source), all, count);
 }

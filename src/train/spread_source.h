@@ -4,13 +4,13 @@
 // but the sequences that it reads.
 #include <memory>
 
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 
 namespace bertie {
 
 // `count` of the `all` sequences that come next in `source`; after the last one the first comes again.
 // 0 < count <= all.
-std::unique_ptr<LessonSource> make_spread_source(std::unique_ptr<LessonSource> source, size_t all,
+std::unique_ptr<BatchSource> make_spread_source(std::unique_ptr<BatchSource> source, size_t all,
                                                  size_t count);
 
 }  // namespace bertie

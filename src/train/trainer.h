@@ -20,7 +20,7 @@
 #include "bertie/train.h"
 #include "train/batch_step.h"
 #include "train/collective.h"
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 #include "train/log.h"
 #include "train/optimiser.h"
 #include "train/run_folder.h"
@@ -32,10 +32,10 @@ class Trainer {
  public:
   struct Parts {
     Learner& learner;
-    LessonSource& source;
-    LessonSource* held_out = nullptr;
+    BatchSource& source;
+    BatchSource* held_out = nullptr;
     Collective& ranks;
-    LessonHeads heads = {};
+    BatchHeads heads = {};
     std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
     // What else decides about the run; saved, and compared by a run that goes on.
     nlohmann::ordered_json about = nlohmann::ordered_json::object();

@@ -11,10 +11,10 @@ namespace {
 using namespace test;
 
 // Sequences that grow from step to step, up to 12 tokens, the first four masked.
-class GrowingSource final : public LessonSource {
+class GrowingSource final : public BatchSource {
  public:
   void begin_step(size_t count) override { next_ += count; }
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0);
     for (size_t s = first; s < first + count; ++s) {
@@ -36,7 +36,7 @@ class GrowingSource final : public LessonSource {
   size_t next_ = 0;
 };
 
-void expect_none(Learner& learner, LessonSource& source, size_t accumulate) {
+void expect_none(Learner& learner, BatchSource& source, size_t accumulate) {
   TempFolder folder;
   const auto alone = join_ranks();
   TrainOptions o = fake_options(folder.path());

@@ -190,7 +190,7 @@ TEST(SafeTensors, OpensMiniLmWithinItsShareOfTheTimeToTheFirstEmbedding) {
     ASSERT_EQ(tensors.find("embeddings.word_embeddings.weight")->shape, (std::vector<size_t>{30522, 384}));
   }
   RecordProperty("milliseconds", std::to_string(best));
-  EXPECT_LT(best, 20.0);  // 2 ms is the goal; a debug build under a sanitizer on a busy machine passes too
+  EXPECT_LT(best, 20.0);  // 2 ms is the term; a debug build under a sanitizer on a busy machine passes too
 }
 
 }  // namespace

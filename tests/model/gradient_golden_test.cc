@@ -50,13 +50,13 @@ std::vector<Head> heads_of(const std::string& name) {
   throw Error("no head in " + name);
 }
 
-// A golden file's batch and goals.
+// A golden file's batch and terms.
 struct Example {
   test::Expected expected;
   bool pairs;  // an encoder-decoder's
   std::vector<int32_t> ids, types, offsets, target_ids, target_offsets, rows, targets, labels;
   std::vector<float> values;
-  std::vector<Goal> goals;
+  std::vector<LossTerm> terms;
 
   explicit Example(const std::string& name)
       : expected(folder() / (name + ".safetensors")),
@@ -72,21 +72,21 @@ struct Example {
     if (expected.has("values")) values = expected.floats("values");
     for (Head head : heads_of(name))
       if (head == Head::kNextSentence && !labels.empty())
-        goals.push_back({.head = head, .targets = labels});
+        terms.push_back({.head = head, .targets = labels});
       else
-        goals.push_back({.head = head, .rows = rows, .targets = targets, .values = values});
+        terms.push_back({.head = head, .rows = rows, .targets = targets, .values = values});
   }
   std::vector<int32_t> ints(const std::string& key) const {
     return expected.has(key) ? expected.ints(key) : std::vector<int32_t>();
   }
-  Lesson lesson() const {
+  TrainingBatch training() const {
     return {.batch = {.ids = ids, .types = types, .offsets = offsets},
             .target = {.ids = target_ids, .offsets = target_offsets},
-            .goals = goals};
+            .terms = terms};
   }
   double loss(const std::vector<LossSum>& sums) const {
     double loss = 0;
-    for (size_t i = 0; i < goals.size(); ++i) loss += double(goals[i].scale) * sums[i].loss;
+    for (size_t i = 0; i < terms.size(); ++i) loss += double(terms[i].scale) * sums[i].loss;
     return loss;
   }
 };
@@ -148,14 +148,14 @@ TEST_P(GradientGolden, LossAndEveryGradientEqualTransformers) {
       expect_all_learn(*learner, GetParam());
       const double want = example.expected.doubles("loss").at(0);
 
-      std::vector<LossSum> sums(example.goals.size());
-      learner->evaluate(example.lesson(), sums);
-      for (size_t i = 0; i < sums.size(); ++i) example.goals[i].scale = 1.0f / float(sums[i].count);
+      std::vector<LossSum> sums(example.terms.size());
+      learner->evaluate(example.training(), sums);
+      for (size_t i = 0; i < sums.size(); ++i) example.terms[i].scale = 1.0f / float(sums[i].count);
       EXPECT_NEAR(example.loss(sums), want, kOfTheLoss * want);
 
       std::fill(sums.begin(), sums.end(), LossSum());
       std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
-      learner->learn(example.lesson(), sums);
+      learner->learn(example.training(), sums);
       EXPECT_NEAR(example.loss(sums), want, kOfTheLoss * want);
       expect_gradients(*learner, example.expected);
     });

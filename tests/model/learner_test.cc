@@ -30,12 +30,12 @@ Config small(const std::string& model_type) {
   return c;
 }
 
-// Sequences of these lengths, random, with goals for heads.
+// Sequences of these lengths, random, with terms for heads.
 struct Example {
   std::vector<int32_t> ids, types, offsets{0};
   std::map<Head, std::vector<int32_t>> rows, targets;
   std::vector<float> values;
-  std::vector<Goal> goals;
+  std::vector<LossTerm> terms;
 
   Example(const Config& c, const std::vector<Head>& heads, const std::vector<int32_t>& lengths,
           uint64_t seed = 5) {
@@ -65,13 +65,13 @@ struct Example {
           }
       }
       const bool answer = head == Head::kAnswer;
-      goals.push_back(
+      terms.push_back(
           {.head = head, .rows = r, .targets = t, .scale = (answer ? 2.0f : 1.0f) / float(t.size())});
     }
   }
   Batch batch() const { return {.ids = ids, .types = types, .offsets = offsets}; }
-  Lesson lesson(std::optional<uint64_t> seed = {}) const {
-    return {.batch = batch(), .goals = goals, .dropout_seed = seed};
+  TrainingBatch training(std::optional<uint64_t> seed = {}) const {
+    return {.batch = batch(), .terms = terms, .dropout_seed = seed};
   }
 };
 
@@ -113,7 +113,7 @@ TEST_P(Learners, GradientIsTheLosssSlope) {
   for (const std::optional<uint64_t> seed : {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
     const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
     enlarge(*learner);
-    test::expect_slope(*learner, Example(config, GetParam().heads, {9, 1, 14, 5}).lesson(seed));
+    test::expect_slope(*learner, Example(config, GetParam().heads, {9, 1, 14, 5}).training(seed));
   }
 }
 
@@ -123,7 +123,7 @@ TEST_P(Learners, RecomputingGivesTheSameBits) {
   const auto stored = make_learner(config, GetParam().heads, 1, {.threads = 1});
   const auto again = make_learner(config, GetParam().heads, 1, {.threads = 2, .recompute = true});
   enlarge(*stored), enlarge(*again);
-  EXPECT_EQ(gradients(*stored, example.lesson(7)), gradients(*again, example.lesson(7)));
+  EXPECT_EQ(gradients(*stored, example.training(7)), gradients(*again, example.training(7)));
 }
 
 // A step's gradient does not depend on how it is cut: sequence by sequence, with dropout, it adds up to the
@@ -133,31 +133,31 @@ TEST_P(Learners, CutIntoSequencesTheGradientIsTheSame) {
   const Example example(config, GetParam().heads, {9, 1, 14, 5});
   const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
   enlarge(*learner);
-  const std::vector<float> whole = gradients(*learner, example.lesson(7));
+  const std::vector<float> whole = gradients(*learner, example.training(7));
 
   std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
   for (size_t s = 0; s + 1 < example.offsets.size(); ++s) {
     const int32_t first = example.offsets[s], n = example.offsets[s + 1] - first;
     const int32_t offsets[2] = {0, n};
-    std::vector<Goal> goals = example.goals;
-    std::vector<std::vector<int32_t>> rows(goals.size()), targets(goals.size());
-    for (size_t i = 0; i < goals.size(); ++i) {
-      const Goal& goal = example.goals[i];
-      if (goal.rows.empty()) {
-        const size_t each = goal.targets.size() / (example.offsets.size() - 1);
-        targets[i].assign(goal.targets.begin() + s * each, goal.targets.begin() + (s + 1) * each);
+    std::vector<LossTerm> terms = example.terms;
+    std::vector<std::vector<int32_t>> rows(terms.size()), targets(terms.size());
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const LossTerm& term = example.terms[i];
+      if (term.rows.empty()) {
+        const size_t each = term.targets.size() / (example.offsets.size() - 1);
+        targets[i].assign(term.targets.begin() + s * each, term.targets.begin() + (s + 1) * each);
       }
-      for (size_t k = 0; k < goal.rows.size(); ++k)
-        if (goal.rows[k] >= first && goal.rows[k] < first + n)
-          rows[i].push_back(goal.rows[k] - first), targets[i].push_back(goal.targets[k]);
-      if (!goal.rows.empty() && rows[i].empty()) rows[i].push_back(0), targets[i].push_back(-1);
-      goals[i].rows = rows[i], goals[i].targets = targets[i];
+      for (size_t k = 0; k < term.rows.size(); ++k)
+        if (term.rows[k] >= first && term.rows[k] < first + n)
+          rows[i].push_back(term.rows[k] - first), targets[i].push_back(term.targets[k]);
+      if (!term.rows.empty() && rows[i].empty()) rows[i].push_back(0), targets[i].push_back(-1);
+      terms[i].rows = rows[i], terms[i].targets = targets[i];
     }
-    std::vector<LossSum> sums(goals.size());
+    std::vector<LossSum> sums(terms.size());
     learner->learn({.batch = {.ids = std::span(example.ids).subspan(size_t(first), size_t(n)),
                               .types = std::span(example.types).subspan(size_t(first), size_t(n)),
                               .offsets = offsets},
-                    .goals = goals,
+                    .terms = terms,
                     .dropout_seed = 7,
                     .first_sequence = uint32_t(s)},
                    sums);
@@ -173,7 +173,7 @@ TEST_P(Learners, TheNumberOfThreadsDoesNotChangeABit) {
   for (int threads : {1, 2, 3}) {
     const auto learner = make_learner(config, GetParam().heads, 1, {.threads = threads});
     enlarge(*learner);
-    const std::vector<float> g = gradients(*learner, example.lesson(7));
+    const std::vector<float> g = gradients(*learner, example.training(7));
     if (first.empty()) first = g;
     EXPECT_EQ(g, first) << threads;
   }
@@ -183,11 +183,11 @@ TEST_P(Learners, SayFromTheEndOnWhatIsFinal) {
   const Config config = GetParam().config();
   const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 1});
   const Example example(config, GetParam().heads, {9, 1, 14, 5});
-  const std::vector<float> finally = gradients(*learner, example.lesson());
+  const std::vector<float> finally = gradients(*learner, example.training());
   std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
   std::vector<LossSum> sums(GetParam().heads.size());
   size_t last = learner->gradients().size(), calls = 0;
-  learner->learn(example.lesson(), sums, [&](size_t from) {
+  learner->learn(example.training(), sums, [&](size_t from) {
     EXPECT_LT(from, last);
     last = from, ++calls;
     EXPECT_TRUE(std::equal(finally.begin() + ptrdiff_t(from), finally.end(),
@@ -202,7 +202,7 @@ TEST_P(Learners, NoGradientIsOutsideTheSegments) {
   const auto learner = make_learner(GetParam().config(), GetParam().heads, 1, {.threads = 2});
   enlarge(*learner);
   std::vector<float> g =
-      gradients(*learner, Example(GetParam().config(), GetParam().heads, {9, 3}).lesson(7));
+      gradients(*learner, Example(GetParam().config(), GetParam().heads, {9, 3}).training(7));
   for (const Segment& s : learner->segments()) std::fill_n(g.begin() + ptrdiff_t(s.first), s.count, 0.0f);
   EXPECT_EQ(norm(g), 0);
 }
@@ -249,12 +249,12 @@ TEST(Learner, TheHeadAtMaskedPlacesOnlyEqualsTheFullHead) {
   const auto learner = make_learner(config, heads, 1, {.threads = 2});
   enlarge(*learner);
   const Example example(config, heads, {9, 1, 14, 5});
-  const std::vector<float> sparse = gradients(*learner, example.lesson());
+  const std::vector<float> sparse = gradients(*learner, example.training());
   std::vector<int32_t> targets(example.ids.size(), -1);
-  const Goal& goal = example.goals[0];
-  for (size_t i = 0; i < goal.rows.size(); ++i) targets[size_t(goal.rows[i])] = goal.targets[i];
-  const Goal full[] = {{.head = Head::kMaskedLm, .targets = targets, .scale = goal.scale}};
-  const std::vector<float> dense = gradients(*learner, {.batch = example.batch(), .goals = full});
+  const LossTerm& term = example.terms[0];
+  for (size_t i = 0; i < term.rows.size(); ++i) targets[size_t(term.rows[i])] = term.targets[i];
+  const LossTerm full[] = {{.head = Head::kMaskedLm, .targets = targets, .scale = term.scale}};
+  const std::vector<float> dense = gradients(*learner, {.batch = example.batch(), .terms = full});
   EXPECT_LT(distance(sparse, dense), 1e-6 * norm(sparse));
 }
 
@@ -269,17 +269,17 @@ TEST(Learner, EvaluatingIsTheModelsOwnForward) {
   bertie::Run run(model, 1);
   const Example example(config, heads, {9, 4, 14, 5});
   std::vector<LossSum> sums(2);
-  learner->evaluate(example.lesson(9), sums);  // the seed is not looked at
+  learner->evaluate(example.training(9), sums);  // the seed is not looked at
   for (size_t i = 0; i < 2; ++i) {
-    const Goal& goal = example.goals[i];
-    const Matrix<const float> z = run.forward(example.batch(), {.head = goal.head, .rows = goal.rows}).logits;
+    const LossTerm& term = example.terms[i];
+    const Matrix<const float> z = run.forward(example.batch(), {.head = term.head, .rows = term.rows}).logits;
     double loss = 0;
     size_t right = 0;
     for (size_t r = 0; r < z.rows(); ++r) {
       double sum = 0;
       for (float v : z[r]) sum += std::exp(double(v));
-      loss += std::log(sum) - double(z(r, size_t(goal.targets[r])));
-      right += std::max_element(z[r].begin(), z[r].end()) - z[r].begin() == goal.targets[r];
+      loss += std::log(sum) - double(z(r, size_t(term.targets[r])));
+      right += std::max_element(z[r].begin(), z[r].end()) - z[r].begin() == term.targets[r];
     }
     EXPECT_NEAR(sums[i].loss, loss, 1e-5 * loss);
     EXPECT_EQ(sums[i].right, right);
@@ -331,14 +331,14 @@ TEST(Learner, EmptySequencesTeachNothing) {
   const auto learner = make_learner(config, heads, 1, {.threads = 2});
   enlarge(*learner);
   Example example(config, heads, {9, 1, 14, 5});
-  const std::vector<float> without = gradients(*learner, example.lesson());
+  const std::vector<float> without = gradients(*learner, example.training());
   example.offsets.insert(example.offsets.begin() + 2, example.offsets[2 - 1]);  // a second one, of no tokens
   auto& labels = example.targets[Head::kNextSentence];
   labels.insert(labels.begin() + 1, -1);
-  example.goals[1].targets = labels;
-  EXPECT_LT(distance(gradients(*learner, example.lesson()), without), 1e-6 * norm(without));
+  example.terms[1].targets = labels;
+  EXPECT_LT(distance(gradients(*learner, example.training()), without), 1e-6 * norm(without));
   labels[1] = 1;
-  EXPECT_THROW(gradients(*learner, example.lesson()), Error);
+  EXPECT_THROW(gradients(*learner, example.training()), Error);
 }
 
 // Dropout of nearly everything leaves nothing of what goes through it: each family drops where its authors
@@ -350,17 +350,17 @@ TEST(Learner, ClassifiersDropTheirInput) {
     const auto learner = make_learner(config, {Head::kClassify}, 1, {.threads = 1});
     enlarge(*learner);
     const Example example(config, {Head::kClassify}, {9, 4});
-    EXPECT_NE(gradients(*learner, example.lesson(7)), gradients(*learner, example.lesson())) << type;
+    EXPECT_NE(gradients(*learner, example.training(7)), gradients(*learner, example.training())) << type;
   }
   Config config = small("albert");
   config.dropout = config.attention_dropout = 0, config.classifier_dropout = 0.5;
   const auto albert = make_learner(config, {Head::kNextSentence}, 1, {.threads = 1});
   const Example pairs(config, {Head::kNextSentence}, {9, 4});
-  EXPECT_NE(gradients(*albert, pairs.lesson(7)), gradients(*albert, pairs.lesson()));
+  EXPECT_NE(gradients(*albert, pairs.training(7)), gradients(*albert, pairs.training()));
   config = small("bert");
   config.dropout = config.attention_dropout = 0, config.classifier_dropout = 0.5;
   const auto bert = make_learner(config, {Head::kNextSentence}, 1, {.threads = 1});
-  EXPECT_EQ(gradients(*bert, pairs.lesson(7)), gradients(*bert, pairs.lesson()));
+  EXPECT_EQ(gradients(*bert, pairs.training(7)), gradients(*bert, pairs.training()));
 }
 
 TEST(Learner, WhatDoesNotFitIsAnError) {
@@ -369,8 +369,8 @@ TEST(Learner, WhatDoesNotFitIsAnError) {
   const Example example(config, {Head::kMaskedLm}, {5});
   std::vector<LossSum> sums(1);
   const int32_t target[] = {50}, row[] = {0}, far_row[] = {5}, fine[] = {3};
-  const auto attempt = [&](const Goal& goal) {
-    learner->learn({.batch = example.batch(), .goals = {&goal, 1}}, sums);
+  const auto attempt = [&](const LossTerm& term) {
+    learner->learn({.batch = example.batch(), .terms = {&term, 1}}, sums);
   };
   EXPECT_THROW(attempt({.head = Head::kMaskedLm, .rows = row, .targets = target}), Error);
   EXPECT_THROW(attempt({.head = Head::kMaskedLm, .rows = far_row, .targets = fine}), Error);

@@ -11,22 +11,22 @@
 
 namespace bertie::test {
 
-inline double total(const std::vector<Goal>& goals, const std::vector<LossSum>& sums) {
+inline double total(const std::vector<LossTerm>& terms, const std::vector<LossSum>& sums) {
   double loss = 0;
-  for (size_t i = 0; i < goals.size(); ++i) loss += double(goals[i].scale) * sums[i].loss;
+  for (size_t i = 0; i < terms.size(); ++i) loss += double(terms[i].scale) * sums[i].loss;
   return loss;
 }
 
 // The loss; gradients are set, not added to.
-inline double learn(Learner& learner, const Lesson& lesson) {
+inline double learn(Learner& learner, const TrainingBatch& training) {
   std::fill(learner.gradients().begin(), learner.gradients().end(), 0.0f);
-  std::vector<LossSum> sums(lesson.goals.size());
-  learner.learn(lesson, sums);
-  return total({lesson.goals.begin(), lesson.goals.end()}, sums);
+  std::vector<LossSum> sums(training.terms.size());
+  learner.learn(training, sums);
+  return total({training.terms.begin(), training.terms.end()}, sums);
 }
 
-inline std::vector<float> gradients(Learner& learner, const Lesson& lesson) {
-  learn(learner, lesson);
+inline std::vector<float> gradients(Learner& learner, const TrainingBatch& training) {
+  learn(learner, training);
   return {learner.gradients().begin(), learner.gradients().end()};
 }
 
@@ -57,8 +57,8 @@ inline void enlarge(Learner& learner, uint64_t seed = 3) {
 // (L(p + ε·v) − L(p − ε·v))/2ε against g·v, with the masks of dropout drawn alike each time: v is the
 // gradient itself; for each tensor its gradient, which shows its size; and for each tensor random signs,
 // which show what is missing. Parameters that are 0 stay so.
-inline void expect_slope(Learner& learner, const Lesson& lesson) {
-  const std::vector<float> g = gradients(learner, lesson);
+inline void expect_slope(Learner& learner, const TrainingBatch& training) {
+  const std::vector<float> g = gradients(learner, training);
   const std::vector<float> p(learner.parameters().begin(), learner.parameters().end());
   ASSERT_GT(norm(g), 1e-3);
   const auto expect_along = [&](const std::vector<float>& v, const std::string& what) {
@@ -66,7 +66,7 @@ inline void expect_slope(Learner& learner, const Lesson& lesson) {
     for (size_t i = 0; i < g.size(); ++i) expected += double(g[i]) * v[i];
     const auto loss_at = [&](float step) {
       for (size_t i = 0; i < p.size(); ++i) learner.parameters()[i] = p[i] + step * v[i];
-      return learn(learner, lesson);
+      return learn(learner, training);
     };
     // Two steps, and what is left of the third derivative taken out (Richardson).
     const auto slope = [&](float step) { return (loss_at(step) - loss_at(-step)) / (2 * double(step)); };

@@ -35,7 +35,7 @@ const TransformerConfig kSmall{.encoder_layers = 2,
 // Pairs of texts of these lengths, random, and for each token of the second one that should come next.
 struct Pairs {
   std::vector<int32_t> ids, offsets{0}, target_ids, target_offsets{0}, targets;
-  Goal goal{.head = Head::kCausalLm};
+  LossTerm term{.head = Head::kCausalLm};
 
   explicit Pairs(const std::vector<std::pair<int, int>>& lengths = {{9, 4}, {1, 7}, {14, 1}, {5, 12}}) {
     Random random(5);
@@ -48,13 +48,13 @@ struct Pairs {
       }
       offsets.push_back(int32_t(ids.size())), target_offsets.push_back(int32_t(target_ids.size()));
     }
-    goal.scale = 1 / float(targets.size());
-    goal.targets = targets;
+    term.scale = 1 / float(targets.size());
+    term.targets = targets;
   }
-  Lesson lesson(std::optional<uint64_t> seed = {}) const {
+  TrainingBatch training(std::optional<uint64_t> seed = {}) const {
     return {.batch = {.ids = ids, .offsets = offsets},
             .target = {.ids = target_ids, .offsets = target_offsets},
-            .goals = {&goal, 1},
+            .terms = {&term, 1},
             .dropout_seed = seed};
   }
 };
@@ -81,29 +81,29 @@ TEST(TransformerLearner, GradientIsTheLosssSlope) {
       const auto learner = large_learner({.threads = 2}, config);
       const Segment& bias = segment(*learner, "final_logits_bias");  // does not learn
       std::fill_n(learner->parameters().begin() + ptrdiff_t(bias.first), bias.count, 0.0f);
-      test::expect_slope(*learner, pairs.lesson(seed));
+      test::expect_slope(*learner, pairs.training(seed));
     }
 }
 
 TEST(TransformerLearner, RecomputingGivesTheSameBits) {
   const Pairs pairs;
-  EXPECT_EQ(gradients(*large_learner({.threads = 1}), pairs.lesson(7)),
-            gradients(*large_learner({.threads = 2, .recompute = true}), pairs.lesson(7)));
+  EXPECT_EQ(gradients(*large_learner({.threads = 1}), pairs.training(7)),
+            gradients(*large_learner({.threads = 2, .recompute = true}), pairs.training(7)));
 }
 
 TEST(TransformerLearner, DropoutChangesTheGradientAndTheSeedDecidesIt) {
   const Pairs pairs;
   const auto learner = large_learner({.threads = 2});
-  const std::vector<float> a = gradients(*learner, pairs.lesson(7));
-  EXPECT_EQ(a, gradients(*learner, pairs.lesson(7)));
-  EXPECT_GT(distance(a, gradients(*learner, pairs.lesson(8))), 0.01 * norm(a));
-  EXPECT_GT(distance(a, gradients(*learner, pairs.lesson())), 0.01 * norm(a));
+  const std::vector<float> a = gradients(*learner, pairs.training(7));
+  EXPECT_EQ(a, gradients(*learner, pairs.training(7)));
+  EXPECT_GT(distance(a, gradients(*learner, pairs.training(8))), 0.01 * norm(a));
+  EXPECT_GT(distance(a, gradients(*learner, pairs.training())), 0.01 * norm(a));
 }
 
 TEST(TransformerLearner, CutIntoPairsTheGradientIsTheSame) {
   const Pairs pairs;
   const auto learner = large_learner({.threads = 2});
-  const std::vector<float> whole = gradients(*learner, pairs.lesson(7));
+  const std::vector<float> whole = gradients(*learner, pairs.training(7));
   std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
   for (size_t s = 0; s + 1 < pairs.offsets.size(); ++s) {
     const auto part = [&](const std::vector<int32_t>& all, const std::vector<int32_t>& offsets) {
@@ -112,12 +112,12 @@ TEST(TransformerLearner, CutIntoPairsTheGradientIsTheSame) {
     const auto source = part(pairs.ids, pairs.offsets), target = part(pairs.target_ids, pairs.target_offsets);
     const int32_t source_offsets[] = {0, int32_t(source.size())},
                   target_offsets[] = {0, int32_t(target.size())};
-    Goal goal = pairs.goal;
-    goal.targets = part(pairs.targets, pairs.target_offsets);
+    LossTerm term = pairs.term;
+    term.targets = part(pairs.targets, pairs.target_offsets);
     std::vector<LossSum> sums(1);
     learner->learn({.batch = {.ids = source, .offsets = source_offsets},
                     .target = {.ids = target, .offsets = target_offsets},
-                    .goals = {&goal, 1},
+                    .terms = {&term, 1},
                     .dropout_seed = 7,
                     .first_sequence = uint32_t(s)},
                    sums);
@@ -131,13 +131,13 @@ TEST(TransformerLearner, RowsWithoutTargetCountForNothing) {
   std::vector<int32_t> rows, some, full(pairs.targets.size(), -1);
   for (size_t i = 0; i < full.size(); i += 3)
     rows.push_back(int32_t(i)), some.push_back(pairs.targets[i]), full[i] = pairs.targets[i];
-  const Goal sparse{.head = Head::kCausalLm, .rows = rows, .targets = some},
+  const LossTerm sparse{.head = Head::kCausalLm, .rows = rows, .targets = some},
       dense{.head = Head::kCausalLm, .targets = full};
-  Lesson lesson = pairs.lesson();
-  lesson.goals = {&sparse, 1};
-  const std::vector<float> a = gradients(*learner, lesson);
-  lesson.goals = {&dense, 1};
-  EXPECT_LT(distance(a, gradients(*learner, lesson)), 1e-6 * norm(a));
+  TrainingBatch training = pairs.training();
+  training.terms = {&sparse, 1};
+  const std::vector<float> a = gradients(*learner, training);
+  training.terms = {&dense, 1};
+  EXPECT_LT(distance(a, gradients(*learner, training)), 1e-6 * norm(a));
 }
 
 TEST(TransformerLearner, EvaluatingIsTheModelsOwnForward) {
@@ -147,11 +147,11 @@ TEST(TransformerLearner, EvaluatingIsTheModelsOwnForward) {
   learner->save(folder.path());
   const Transformer model = Transformer::load(folder.path());
   TransformerRun run(model, 1);
-  const Lesson lesson = pairs.lesson(9);  // the seed is not looked at
+  const TrainingBatch training = pairs.training(9);  // the seed is not looked at
   std::vector<LossSum> sums(1);
-  learner->evaluate(lesson, sums);
-  run.encode(lesson.batch);
-  const Matrix<const float> z = run.decode(lesson.target).logits;
+  learner->evaluate(training, sums);
+  run.encode(training.batch);
+  const Matrix<const float> z = run.decode(training.target).logits;
   double loss = 0;
   size_t right = 0;
   for (size_t r = 0; r < z.rows(); ++r) {
@@ -176,7 +176,7 @@ TEST(TransformerLearner, PaddingIsNotTaughtByBeingRead) {
   config.pad_id = config.start_id;
   const Pairs pairs;
   const auto learner = large_learner({.threads = 1}), padded = large_learner({.threads = 1}, config);
-  const std::vector<float> a = gradients(*learner, pairs.lesson()), b = gradients(*padded, pairs.lesson());
+  const std::vector<float> a = gradients(*learner, pairs.training()), b = gradients(*padded, pairs.training());
   const size_t row = segment(*learner, "model.shared.weight").first + size_t(config.start_id) * config.hidden;
   const std::span<const float> of_a(a.data() + row, config.hidden), of_b(b.data() + row, config.hidden);
   EXPECT_GT(distance(of_a, of_b), 0.1 * norm(of_a));
@@ -189,11 +189,11 @@ TEST(TransformerLearner, PaddingIsNotTaughtByBeingRead) {
 TEST(TransformerLearner, SaysWhatIsFinalFromTheEndOn) {
   const Pairs pairs;
   const auto learner = large_learner({.threads = 1});
-  const std::vector<float> final_gradients = gradients(*learner, pairs.lesson());
+  const std::vector<float> final_gradients = gradients(*learner, pairs.training());
   std::fill(learner->gradients().begin(), learner->gradients().end(), 0.0f);
   std::vector<LossSum> sums(1);
   size_t last = learner->gradients().size(), calls = 0;
-  learner->learn(pairs.lesson(), sums, [&](size_t first) {
+  learner->learn(pairs.training(), sums, [&](size_t first) {
     EXPECT_LT(first, last);
     last = first, ++calls;
     EXPECT_TRUE(std::equal(final_gradients.begin() + ptrdiff_t(first), final_gradients.end(),
@@ -207,19 +207,19 @@ TEST(TransformerLearner, WhatDoesNotFitIsAnError) {
   const auto learner = make_learner(kSmall, 1, {.threads = 1});
   const Pairs pairs;
   std::vector<LossSum> sums(1), none;
-  EXPECT_THROW(learner->learn(pairs.lesson(), none), Error);
-  Lesson lesson = pairs.lesson();
-  const Goal other{.head = Head::kMaskedLm, .targets = pairs.targets};
-  lesson.goals = {&other, 1};
-  EXPECT_THROW(learner->learn(lesson, sums), Error);
-  lesson = pairs.lesson();
-  lesson.target.offsets = std::span(pairs.target_offsets).first(3);
-  EXPECT_THROW(learner->learn(lesson, sums), Error);
-  const Goal few{.head = Head::kCausalLm, .targets = std::span(pairs.targets).first(3)};
-  lesson = pairs.lesson();
-  lesson.goals = {&few, 1};
-  EXPECT_THROW(learner->learn(lesson, sums), Error);
-  EXPECT_NO_THROW(learner->learn(pairs.lesson(), sums));
+  EXPECT_THROW(learner->learn(pairs.training(), none), Error);
+  TrainingBatch training = pairs.training();
+  const LossTerm other{.head = Head::kMaskedLm, .targets = pairs.targets};
+  training.terms = {&other, 1};
+  EXPECT_THROW(learner->learn(training, sums), Error);
+  training = pairs.training();
+  training.target.offsets = std::span(pairs.target_offsets).first(3);
+  EXPECT_THROW(learner->learn(training, sums), Error);
+  const LossTerm few{.head = Head::kCausalLm, .targets = std::span(pairs.targets).first(3)};
+  training = pairs.training();
+  training.terms = {&few, 1};
+  EXPECT_THROW(learner->learn(training, sums), Error);
+  EXPECT_NO_THROW(learner->learn(pairs.training(), sums));
 }
 
 }  // namespace

@@ -61,14 +61,14 @@ TEST(AdamWGolden, AHundredStepsHaveTheLossesOfTransformers) {
     for (size_t step = 0; step < losses.size(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       const OneBatch b(all, step % all.count());
-      const std::vector<Goal> goals = {
+      const std::vector<LossTerm> terms = {
           {.head = Head::kMaskedLm,
            .rows = b.rows,
            .targets = b.targets,
            .scale = 1 / float(b.targets.size())},
           {.head = Head::kNextSentence, .targets = b.labels, .scale = 1 / float(b.labels.size())}};
       std::vector<LossSum> sums(2);
-      learner->learn({.batch = {.ids = b.ids, .types = b.types, .offsets = b.offsets}, .goals = goals}, sums);
+      learner->learn({.batch = {.ids = b.ids, .types = b.types, .offsets = b.offsets}, .terms = terms}, sums);
       const double tokens = sums[0].loss / double(sums[0].count);
       EXPECT_NEAR(tokens, token_losses[step], kTolerance);
       EXPECT_NEAR(tokens + sums[1].loss / double(sums[1].count), losses[step], kTolerance);

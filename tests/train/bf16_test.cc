@@ -17,7 +17,7 @@ Config small_bert() {
 
 struct Text {
   std::vector<int32_t> ids, offsets{0}, rows, targets;
-  Goal goal{.head = Head::kMaskedLm};
+  LossTerm term{.head = Head::kMaskedLm};
 
   Text() {
     Random random(3);
@@ -28,10 +28,10 @@ struct Text {
       }
       offsets.push_back(int32_t(ids.size()));
     }
-    goal.rows = rows, goal.targets = targets, goal.scale = 1 / float(rows.size());
+    term.rows = rows, term.targets = targets, term.scale = 1 / float(rows.size());
   }
-  Lesson lesson() const {
-    return {.batch = {.ids = ids, .offsets = offsets}, .goals = {&goal, 1}, .dropout_seed = 7};
+  TrainingBatch training() const {
+    return {.batch = {.ids = ids, .offsets = offsets}, .terms = {&term, 1}, .dropout_seed = 7};
   }
 };
 
@@ -43,7 +43,7 @@ TEST(Bf16Learning, GradientsAreNearlyThoseOfFp32AndTheSameForAnyTeam) {
   const test::Bf16Instruction instruction;
   const Text text;
   const auto gradients = [&](const LearnerOptions& options) {
-    return test::gradients(*bert(options), text.lesson());
+    return test::gradients(*bert(options), text.training());
   };
   const auto exact = gradients({.threads = 1}), rounded = gradients({.threads = 1, .bf16 = true});
   EXPECT_LT(test::distance(exact, rounded), 0.02 * test::norm(exact));
@@ -59,12 +59,12 @@ TEST(Bf16Learning, AnEncoderDecodersToo) {
   config.encoder_heads = config.decoder_heads = 2, config.encoder_ffn = config.decoder_ffn = 48;
   config.vocabulary = 50, config.positions = 16;
   const Text text;
-  Goal goal = text.goal;
-  goal.head = Head::kCausalLm;
+  LossTerm term = text.term;
+  term.head = Head::kCausalLm;
   const Batch batch{.ids = text.ids, .offsets = text.offsets};
   const auto gradients = [&](const LearnerOptions& options) {
     return test::gradients(*make_learner(config, 1, options),
-                           {.batch = batch, .target = batch, .goals = {&goal, 1}, .dropout_seed = 7});
+                           {.batch = batch, .target = batch, .terms = {&term, 1}, .dropout_seed = 7});
   };
   const auto exact = gradients({.threads = 1}), rounded = gradients({.threads = 1, .bf16 = true});
   EXPECT_LT(test::distance(exact, rounded), 0.02 * test::norm(exact));
@@ -82,9 +82,9 @@ TEST(Bf16Learning, LossesAreThoseOfFp32) {
     Optimiser optimiser(*learner, options);
     std::vector<double> all;
     for (int step = 0; step < 200; ++step) {
-      Lesson lesson = text.lesson();
-      lesson.dropout_seed.reset();
-      all.push_back(test::learn(*learner, lesson));
+      TrainingBatch training = text.training();
+      training.dropout_seed.reset();
+      all.push_back(test::learn(*learner, training));
       optimiser.step(options.rate);
     }
     return all;

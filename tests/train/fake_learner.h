@@ -11,7 +11,7 @@
 #include "core/random.h"
 #include "io/atomic_file.h"
 #include "io/safetensors_writer.h"
-#include "train/lesson_source.h"
+#include "train/batch_source.h"
 #include "train/trainer.h"
 
 namespace bertie::test {
@@ -39,12 +39,12 @@ class FakeLearner : public Learner {
   Team& team() override { return team_; }
   void reserve(size_t, size_t, size_t) override {}
 
-  void learn(const Lesson& lesson, std::span<LossSum> sums, const Ready& ready) override {
-    pass(lesson, sums, true);
+  void learn(const TrainingBatch& training, std::span<LossSum> sums, const Ready& ready) override {
+    pass(training, sums, true);
     if (spoil) spoil(gradients_);
     if (ready) ready(vocabulary_), ready(0);
   }
-  void evaluate(const Lesson& lesson, std::span<LossSum> sums) override { pass(lesson, sums, false); }
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override { pass(training, sums, false); }
 
   void save(const std::filesystem::path& directory, Precision) const override {
     if (saving) saving();
@@ -69,8 +69,8 @@ class FakeLearner : public Learner {
   std::vector<std::pair<uint64_t, uint32_t>> seen;  // dropout seeds, first sequences
 
  private:
-  void pass(const Lesson& lesson, std::span<LossSum> sums, bool gradient) {
-    if (gradient && keeps_account) seen.emplace_back(lesson.dropout_seed.value_or(0), lesson.first_sequence);
+  void pass(const TrainingBatch& training, std::span<LossSum> sums, bool gradient) {
+    if (gradient && keeps_account) seen.emplace_back(training.dropout_seed.value_or(0), training.first_sequence);
     const auto row = [&](size_t parameter, int32_t target, float scale, LossSum& sum) {
       const float difference = parameters_[parameter] - float(target) * 0.01f;
       sum.loss += double(difference * difference) / 2;
@@ -78,12 +78,12 @@ class FakeLearner : public Learner {
       sum.right += std::abs(difference) < 0.1f;
       if (gradient) gradients_[parameter] += difference * scale;
     };
-    for (size_t g = 0; g < lesson.goals.size(); ++g) {
-      const Goal& goal = lesson.goals[g];
-      for (size_t i = 0; i < goal.targets.size(); ++i)
-        if (goal.targets[i] >= 0)
-          row(goal.head == Head::kMaskedLm ? size_t(lesson.batch.ids[size_t(goal.rows[i])]) : vocabulary_,
-              goal.targets[i], goal.scale, sums[g]);
+    for (size_t g = 0; g < training.terms.size(); ++g) {
+      const LossTerm& term = training.terms[g];
+      for (size_t i = 0; i < term.targets.size(); ++i)
+        if (term.targets[i] >= 0)
+          row(term.head == Head::kMaskedLm ? size_t(training.batch.ids[size_t(term.rows[i])]) : vocabulary_,
+              term.targets[i], term.scale, sums[g]);
     }
   }
 
@@ -97,13 +97,13 @@ class FakeLearner : public Learner {
 };
 
 // Sequence i of the stream holds tokens that a function of i gives; half of them have targets.
-class FakeSource : public LessonSource {
+class FakeSource : public BatchSource {
  public:
   explicit FakeSource(size_t vocabulary = 50, bool labels = true)
       : vocabulary_(vocabulary), labels_(labels) {}
 
   void begin_step(size_t count) override { first_ = next_, next_ += count; }
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0);
     for (size_t s = first; s < first + count; ++s) {
@@ -131,7 +131,7 @@ class FakeSource : public LessonSource {
   size_t first_ = 0, next_ = 0;
 };
 
-inline constexpr LessonHeads kFakeHeads{.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
+inline constexpr BatchHeads kFakeHeads{.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
 
 // A run of 40 steps that saves every 10.
 inline TrainOptions fake_options(const std::filesystem::path& out) {

@@ -37,18 +37,18 @@ TEST(Overfit, OneBatchIsLearntByHeart) {
       offsets.push_back(int32_t(ids.size()));
       labels.push_back(n % 2);
     }
-    std::vector<Goal> goals{
+    std::vector<LossTerm> terms{
         {.head = c.heads[0], .rows = rows, .targets = targets, .scale = 1 / float(rows.size())}};
-    if (c.heads.size() > 1) goals.push_back({.head = kNextSentence, .targets = labels, .scale = 0.25f});
+    if (c.heads.size() > 1) terms.push_back({.head = kNextSentence, .targets = labels, .scale = 0.25f});
     TrainOptions options;
     options.decay = 0, options.rate = 5e-3;
     Optimiser optimiser(*learner, options);
     double loss = 0;
     for (int step = 0; step < 250; ++step) {
-      std::vector<LossSum> sums(goals.size());
-      learner->learn({.batch = {.ids = ids, .offsets = offsets}, .goals = goals}, sums);
+      std::vector<LossSum> sums(terms.size());
+      learner->learn({.batch = {.ids = ids, .offsets = offsets}, .terms = terms}, sums);
       loss = 0;
-      for (size_t i = 0; i < goals.size(); ++i) loss += double(goals[i].scale) * sums[i].loss;
+      for (size_t i = 0; i < terms.size(); ++i) loss += double(terms[i].scale) * sums[i].loss;
       optimiser.step(options.rate * std::min(1.0, (step + 1) / 20.0));
     }
     EXPECT_LT(loss, 1e-3) << c.type;

@@ -40,7 +40,7 @@ std::string numbered(size_t count) {
   return text;
 }
 
-std::vector<Ints> sources_of(const LessonStore& store) {
+std::vector<Ints> sources_of(const BatchStorage& store) {
   std::vector<Ints> all;
   for (size_t s = 0; s < store.sequences(); ++s)
     all.emplace_back(store.ids.begin() + store.offsets[s], store.ids.begin() + store.offsets[s + 1]);
@@ -53,7 +53,7 @@ TEST(PairSource, GivesWhatTheDecoderReadsAndWhatItIsToSay) {
       source.of("one\ttwo three\r\n\nfour one\tfive");  // an empty line, and no end to the last
   EXPECT_EQ(pairs->sequences(), 2u);
   pairs->begin_step(2);
-  LessonStore store;
+  BatchStorage store;
   pairs->make(0, 2, store);
   EXPECT_EQ(store.ids, (Ints{5, 3, 8, 5, 3}));
   EXPECT_EQ(store.offsets, (Ints{0, 2, 5}));
@@ -69,7 +69,7 @@ TEST(PairSource, CutsLongTextsBeforeTheirEnd) {
   Source source;
   const auto pairs = source.of("one one one one one one\ttwo two two two two two two\none\ttwo\n");
   EXPECT_EQ(pairs->cut(), 1u);
-  LessonStore store;
+  BatchStorage store;
   pairs->begin_step(1);
   pairs->make(0, 1, store);
   EXPECT_EQ(store.ids, (Ints{5, 5, 5, 5, 5, 3}));
@@ -83,7 +83,7 @@ TEST(PairSource, ShowsEveryPairOnceInAnEpochInAnotherOrderEachTime) {
     const auto pairs = source.of(numbered(count), {.seed = 9});
     std::vector<std::vector<Ints>> epochs;
     for (int epoch = 0; epoch < 3; ++epoch) {
-      LessonStore store;
+      BatchStorage store;
       pairs->begin_step(count);
       pairs->make(0, count, store);
       epochs.push_back(sources_of(store));
@@ -94,7 +94,7 @@ TEST(PairSource, ShowsEveryPairOnceInAnEpochInAnotherOrderEachTime) {
       EXPECT_NE(epochs[0], epochs[1]);
       EXPECT_NE(epochs[1], epochs[2]);
       const auto other = source.of(numbered(count), {.seed = 10});
-      LessonStore store;
+      BatchStorage store;
       other->begin_step(count);
       other->make(0, count, store);
       EXPECT_NE(sources_of(store), epochs[0]) << "the seed makes no difference";
@@ -106,7 +106,7 @@ TEST(PairSource, IsTheSameStreamHoweverItIsCut) {
   Source source;
   const std::string text = numbered(37);
   const auto whole = source.of(text, {.seed = 4}), cut = source.of(text, {.seed = 4});
-  LessonStore store, part;
+  BatchStorage store, part;
   whole->begin_step(100);
   whole->make(0, 100, store);
   std::vector<Ints> pieces;
@@ -131,7 +131,7 @@ TEST(PairSource, GoesOnFromACursor) {
   a->begin_step(50);
   b->seek(a->cursor());
   EXPECT_EQ(b->cursor(), a->cursor());
-  LessonStore x, y;
+  BatchStorage x, y;
   a->begin_step(10), a->make(0, 10, x);
   b->begin_step(10), b->make(0, 10, y);
   EXPECT_EQ(x.ids, y.ids);

@@ -31,7 +31,7 @@ struct MadeSequence {
   friend bool operator==(const MadeSequence&, const MadeSequence&) = default;
 };
 
-std::vector<MadeSequence> sequences_of(const LessonStore& store) {
+std::vector<MadeSequence> sequences_of(const BatchStorage& store) {
   std::vector<MadeSequence> all(store.sequences());
   size_t row = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -48,9 +48,9 @@ std::vector<MadeSequence> sequences_of(const LessonStore& store) {
   return all;
 }
 
-std::vector<MadeSequence> take(LessonSource& source, size_t count, size_t batch = 16) {
+std::vector<MadeSequence> take(BatchSource& source, size_t count, size_t batch = 16) {
   std::vector<MadeSequence> all;
-  LessonStore store;
+  BatchStorage store;
   source.begin_step(count);
   for (size_t first = 0; first < count; first += batch) {
     source.make(first, std::min(batch, count - first), store);
@@ -250,7 +250,7 @@ TEST(PretrainingSource, CausalIsTheTextWithAnEndAfterEachDocument) {
   const MadeUpShards made({.documents = 40, .shards = 2, .part = Part::kHeldOut});
   auto source = make_pretraining_source(
       made.folder(), made.tokenizer(), {.objective = Objective::kCausal, .max_length = 32, .held_out = true});
-  LessonStore store;
+  BatchStorage store;
   const size_t count = source->sequences();
   source->begin_step(count);
   source->make(0, count, store);
@@ -310,7 +310,7 @@ TEST_P(EveryObjective, StepsAndBatchesDoNotMatter) {
   EXPECT_TRUE(pieces == whole);
   // In any order, and only those that are asked for.
   source = open(options());
-  LessonStore store;
+  BatchStorage store;
   source->begin_step(100);
   for (size_t i = 100; i-- > 0;) {
     source->make(i, 1, store);

@@ -11,11 +11,11 @@ namespace {
 using namespace test;
 
 // Sequence i is the token i, to be told; a pair has it on the other side too.
-class CountingSource : public LessonSource {
+class CountingSource : public BatchSource {
  public:
   explicit CountingSource(bool pairs, int& steps) : pairs_(pairs), steps_(steps) {}
   void begin_step(size_t) override { ++steps_; }
-  void make(size_t first, size_t count, LessonStore& into) override {
+  void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0);
     if (pairs_) into.target_offsets.push_back(0);
@@ -44,7 +44,7 @@ class CountingSource : public LessonSource {
 TEST(SpreadSource, TakesSequencesFromAllOfIt) {
   int planned = 0;
   const auto source = make_spread_source(std::make_unique<CountingSource>(false, planned), 10, 4);
-  LessonStore store;
+  BatchStorage store;
   for (int look = 0; look < 3; ++look) {
     source->seek("0");
     source->begin_step(3);
@@ -67,7 +67,7 @@ TEST(SpreadSource, TakesSequencesFromAllOfIt) {
 TEST(SpreadSource, RowsOfPairsAreTheDecoders) {
   int planned = 0;
   const auto source = make_spread_source(std::make_unique<CountingSource>(true, planned), 10, 5);
-  LessonStore store;
+  BatchStorage store;
   source->begin_step(2);
   source->make(0, 2, store);
   EXPECT_EQ(store.rows, (std::vector<int32_t>{2, 5}));
@@ -79,7 +79,7 @@ TEST(SpreadSource, RowsOfPairsAreTheDecoders) {
 TEST(SpreadSource, AllSequencesAreThoseOfTheSource) {
   FakeSource plain;
   const auto source = make_spread_source(std::make_unique<FakeSource>(), 20, 20);
-  LessonStore a, b;
+  BatchStorage a, b;
   plain.begin_step(20), source->begin_step(20);
   plain.make(3, 9, a), source->make(3, 9, b);
   EXPECT_EQ(a.ids, b.ids);

@@ -3,7 +3,7 @@
 //   training_driver save FAMILIES TO       a learner of each golden model with a head, loaded and saved again
 //   training_driver losses MODEL BATCHES   the mean loss of each line, without dropout, as a line of JSON
 //
-// A line of batches is a JSON object: ids, types, offsets (target_ids, target_offsets), and goals: a list of
+// A line of batches is a JSON object: ids, types, offsets (target_ids, target_offsets), and terms: a list of
 // objects with head (a name of model/family.h), rows, targets, values.
 #include <fmt/format.h>
 
@@ -86,18 +86,18 @@ void losses(const fs::path& model, const fs::path& batches) {
     const auto ids = list<int32_t>(line, "ids"), types = list<int32_t>(line, "types"),
                offsets = list<int32_t>(line, "offsets"), target_ids = list<int32_t>(line, "target_ids"),
                target_offsets = list<int32_t>(line, "target_offsets");
-    const std::vector<ReadGoal> read(line.at("goals").begin(), line.at("goals").end());
-    std::vector<Goal> goals;
+    const std::vector<ReadGoal> read(line.at("terms").begin(), line.at("terms").end());
+    std::vector<LossTerm> terms;
     std::vector<Head> heads;
     for (const ReadGoal& g : read) {
-      goals.push_back({.head = g.head, .rows = g.rows, .targets = g.targets, .values = g.values});
+      terms.push_back({.head = g.head, .rows = g.rows, .targets = g.targets, .values = g.values});
       heads.push_back(g.head);
     }
     if (!learner) learner = load(model, heads);
-    std::vector<LossSum> sums(goals.size());
+    std::vector<LossSum> sums(terms.size());
     learner->evaluate({.batch = {.ids = ids, .types = types, .offsets = offsets},
                        .target = {.ids = target_ids, .offsets = target_offsets},
-                       .goals = goals},
+                       .terms = terms},
                       sums);
     double loss = 0;
     for (const LossSum& s : sums) loss += s.loss / double(s.count);
@@ -112,15 +112,15 @@ void batches(const fs::path& shards, std::string_view objective, size_t length, 
   const PretrainingOptions options{.objective = objective_of(objective), .max_length = length, .seed = seed};
   const auto source = make_pretraining_source(shards, tokenizer, options);
   const Head head = options.objective == Objective::kCausal ? Head::kCausalLm : Head::kMaskedLm;
-  LessonStore store;
+  BatchStorage store;
   for (size_t step = 0; step < steps; ++step) {
     source->begin_step(batch);
     source->make(0, batch, store);
-    json goals = {{{"head", name_of(head).name}, {"rows", store.rows}, {"targets", store.targets}}};
+    json terms = {{{"head", name_of(head).name}, {"rows", store.rows}, {"targets", store.targets}}};
     if (!store.labels.empty())
-      goals.push_back({{"head", name_of(Head::kNextSentence).name}, {"targets", store.labels}});
+      terms.push_back({{"head", name_of(Head::kNextSentence).name}, {"targets", store.labels}});
     const json line = {
-        {"ids", store.ids}, {"types", store.types}, {"offsets", store.offsets}, {"goals", goals}};
+        {"ids", store.ids}, {"types", store.types}, {"offsets", store.offsets}, {"terms", terms}};
     std::printf("%s\n", line.dump().c_str());
   }
 }

@@ -10,8 +10,8 @@
 
 namespace bertie {
 
-// What a Lesson looks at.
-struct LessonStore {
+// What a TrainingBatch looks at.
+struct BatchStorage {
   std::vector<int32_t> ids, types, offsets;         // the batch
   std::vector<int32_t> target_ids, target_offsets;  // what a decoder reads; encoder-decoders only
   std::vector<int32_t> rows, targets;  // tokens to be told: rows of the batch (or target), and what
@@ -27,14 +27,14 @@ struct LessonStore {
   }
 };
 
-class LessonSource {
+class BatchSource {
  public:
-  virtual ~LessonSource() = default;
+  virtual ~BatchSource() = default;
 
   // Takes the next `count` sequences of the stream as a step's.
   virtual void begin_step(size_t count) = 0;
   // Sequences first .. first+count-1 of this step. Calls with the same arguments give the same, in any order.
-  virtual void make(size_t first, size_t count, LessonStore& into) = 0;
+  virtual void make(size_t first, size_t count, BatchStorage& into) = 0;
 
   // Where the stream is, before the next begin_step; to be saved and given to seek. Error for a cursor that
   // is not this source's.
