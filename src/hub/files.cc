@@ -58,14 +58,14 @@ struct OtherFormat {
 constexpr std::string_view kConvert =
     "with transformers in Python: AutoModel.from_pretrained(\"{0}\").save_pretrained(\"DIR\") and the same "
     "with "
-    "AutoTokenizer, then --model DIR; docs/models.md has more";
+    "AutoTokenizer, then load DIR; docs/models.md has more";
 constexpr OtherFormat kOtherFormats[] = {
     {".bin", "a pickle, which can run any code when it is read", kConvert},
     {".pt", "a pickle, which can run any code when it is read", kConvert},
     {".pth", "a pickle, which can run any code when it is read", kConvert},
     {".h5", "TensorFlow's format", kConvert},
     {".msgpack", "Flax's format", kConvert},
-    {".npz", "NumPy's format", "download the file, then: bertie convert"},
+    {".npz", "NumPy's format", "download the file, then convert it (bertie::convert)"},
     {".onnx", "a program of operations and not a model's named weights",
      "the model it was exported from, which mostly has model.safetensors; docs/models.md"},
 };
