@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Asks Hugging Face's tokenizers what it does with every Unicode code point, and writes
-src/text/unicode_tables.cc from the answers.
+src/text/unicode/tables.cc from the answers.
 
     pip install -r tools/requirements-tokenizers.txt
-    python tools/extract_unicode.py src/text/unicode_tables.cc
+    python tools/extract_unicode.py src/text/unicode/tables.cc
 
 The library is built from several Unicode tables of different ages (categories, decompositions, lower case),
 so no one version of the Unicode database gives the same answers. Only its behaviour is read here.
@@ -17,10 +17,10 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]  # Rust's char holds no surrogates
 
-# Bits of a code point's record; the same names are in src/text/unicode.h.
+# Bits of a code point's record; the same names are in src/text/unicode/unicode.h.
 DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE, COMBINING = 1, 2, 4, 8, 16, 32, 64, 128
 
-# What a code point does in a grapheme cluster; the same names are in src/text/unicode.h.
+# What a code point does in a grapheme cluster; the same names are in src/text/unicode/unicode.h.
 CONTROL, EXTENDS, PREPENDED, PICTOGRAPH = 1, 2, 3, 4
 
 
@@ -76,7 +76,7 @@ def flags():
     return table
 
 
-# What GPT-2's pattern calls a code point; the same names are in src/text/unicode.h.
+# What GPT-2's pattern calls a code point; the same names are in src/text/unicode/unicode.h.
 LETTER, NUMBER, BLANK = 1, 2, 3
 
 
@@ -156,7 +156,7 @@ def count_clusters():
     lead byte of a code point. It is asked for a cluster of less than six bytes as a whole, and so gives one "x";
     else for each code point."""
     leads = [*range(1, 0x80), *range(0xC2, 0xF5)]
-    leaf, has_leaf = 1 << 31, 1 << 8          # as in src/text/charsmap.h
+    leaf, has_leaf = 1 << 31, 1 << 8          # as in src/text/steps/charsmap.h
     units = [0] * 1024
     units[0] = 256 << 10                      # the root's children are at 256 ^ byte
     for b in leads:
@@ -236,7 +236,7 @@ def main(path):
           f"{len(places)} compatible ones of {len(pool)} parts, {len(cluster_runs)} runs of cluster breaks")
     with open(path, "w") as f:
         f.write(f"""// Made by tools/extract_unicode.py from the behaviour of tokenizers {tokenizers.__version__}; do not edit.
-#include "text/unicode_tables.h"
+#include "text/unicode/tables.h"
 
 // clang-format off
 

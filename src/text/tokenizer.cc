@@ -6,9 +6,9 @@
 #include "bertie/error.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "text/sentence_piece.h"
-#include "text/tokenizer_state.h"
-#include "text/unicode.h"
+#include "text/loaders/sentence_piece.h"
+#include "text/tokenizer_parts.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "text/word_piece_trainer.h"
+#include "text/models/word_piece_trainer.h"
 #include "train/corpus.h"
 
 namespace bertie {

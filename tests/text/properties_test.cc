@@ -4,12 +4,12 @@
 
 #include "bertie/tokenizer.h"
 #include "support/data.h"
-#include "text/bpe.h"
-#include "text/byte_level.h"
-#include "text/byte_level_road.h"
+#include "text/models/bpe.h"
+#include "text/steps/byte_level.h"
+#include "text/segmenters/byte_level_fast_path.h"
 #include "text/generated_text.h"
-#include "text/pre_tokenizers.h"
-#include "text/word_piece.h"
+#include "text/steps/pre_tokenizers.h"
+#include "text/segmenters/bert_segmenter.h"
 
 namespace bertie {
 namespace {
@@ -88,7 +88,7 @@ RC_GTEST_PROP(TokenizerProperties, WindowsCoverEverythingOnce, (bool lowercase))
   RC_ASSERT(ids == whole.ids);
 }
 
-// The two roads of text/word_piece.h: one look-up per code point, and the normaliser written for exactness.
+// The two roads of text/segmenters/bert_segmenter.h: one look-up per code point, and the normaliser written for exactness.
 RC_GTEST_PROP(TokenizerProperties, TheFastRoadAndTheThoroughRoadAgree,
               (bool lowercase, bool strip, bool cjk, bool special)) {
   static text::WordPiece* pieces[8] = {};

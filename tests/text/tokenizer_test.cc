@@ -9,8 +9,8 @@
 
 #include "bertie/error.h"
 #include "support/data.h"
-#include "text/byte_level.h"
-#include "text/unicode.h"
+#include "text/steps/byte_level.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {

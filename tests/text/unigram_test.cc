@@ -13,10 +13,10 @@
 #undef LLVMFuzzerTestOneInput
 #include "support/expect_error.h"
 #include "support/data.h"
-#include "text/charsmap.h"
+#include "text/steps/charsmap.h"
 #include "text/generated_text.h"
-#include "text/piece_trie.h"
-#include "text/unicode_forms.h"
+#include "text/models/piece_trie.h"
+#include "text/unicode/forms.h"
 
 namespace bertie {
 namespace {

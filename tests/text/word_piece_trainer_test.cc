@@ -1,5 +1,5 @@
 // Learning a WordPiece vocabulary: by hand, and as Hugging Face's trainer does (tools/make_vocab_goldens.py).
-#include "text/word_piece_trainer.h"
+#include "text/models/word_piece_trainer.h"
 
 #include <gtest/gtest.h>
 

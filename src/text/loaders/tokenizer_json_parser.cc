@@ -1,0 +1,196 @@
+#include "text/loaders/tokenizer_json_parser.h"
+
+#include "text/unicode/unicode.h"
+
+namespace bertie::text {
+namespace {
+
+using nlohmann::json;
+
+class Reader : public io::JsonHandler {
+ public:
+  Reader(TokenizerFile& file, const std::string& file_name) : file_(file) { name = file_name; }
+
+  void null() { put(nullptr); }
+  void boolean(bool value) { put(value); }
+  void integer(int64_t value) { number(double(value), value); }
+  void real(double value) { number(value, value); }
+  void whole(uint64_t value) {
+    if (list_ == List::kVocabulary)
+      file_.vocabulary.add(key_, value);
+    else
+      number(double(value), value);
+  }
+  void string(std::string& value) {
+    if (list_ == List::kMerges) {
+      if (!in_item_)
+        file_.merges.add_line(value, name + ": model.merges");
+      else if (item_size_++ == 0)
+        first_.swap(value);
+      else if (item_size_ == 2)
+        file_.merges.add(first_, value, name + ": model.merges");
+    } else if (list_ == List::kScores && in_item_ && item_size_++ == 0) {
+      first_.swap(value);
+    } else {
+      put(std::move(value));
+    }
+  }
+  void key(std::string& value) { key_.swap(value); }
+  void begin_object() {
+    if (in_model("vocab")) return begin_list(List::kVocabulary);
+    open(json::object());
+  }
+  void end_object() {
+    if (list_ == List::kVocabulary)
+      list_ = List::kNone;
+    else
+      close();
+  }
+  void begin_array() {
+    if (in_model("vocab")) return begin_list(List::kScores);
+    if (in_model("merges")) return begin_list(List::kMerges);
+    if ((list_ == List::kScores || list_ == List::kMerges) && !in_item_) {
+      in_item_ = true, item_size_ = 0;
+      return;
+    }
+    open(json::array());
+  }
+  void end_array() {
+    if (list_ == List::kNone || list_ == List::kVocabulary) return close();
+    if (!in_item_) {
+      list_ = List::kNone;
+      return;
+    }
+    in_item_ = false;
+    if (item_size_ != 2)
+      throw Error(name + (list_ == List::kMerges ? ": model.merges: expected [left, right]"
+                                                 : ": model.vocab: expected [token, score]"));
+  }
+
+ private:
+  enum class List { kNone, kVocabulary, kScores, kMerges };
+
+  bool in_model(const char* key) const {
+    return list_ == List::kNone && open_.size() == 2 && open_keys_[1] == "model" && open_[1]->is_object() &&
+           key_ == key;
+  }
+  void begin_list(List list) {
+    bool& seen = list == List::kMerges ? has_merges_ : file_.has_vocabulary;
+    if (seen) throw Error(name + ": model." + key_ + " is there twice");
+    seen = true, list_ = list;
+  }
+  void number(double value, json as_json) {
+    if (list_ == List::kScores && in_item_ && item_size_ == 1) {
+      ++item_size_;
+      file_.vocabulary.add(first_, file_.scores.size());
+      file_.scores.push_back(value);
+    } else {
+      put(std::move(as_json));
+    }
+  }
+
+  json* put(json value) {
+    if (list_ == List::kVocabulary)
+      throw Error(name + ": model.vocab: the id of " + io::quote(key_) + " is " + show(value) +
+                  ", not a whole number");
+    if (list_ == List::kScores)
+      throw Error(name + ": model.vocab: expected [token, score], found " + show(value));
+    if (list_ == List::kMerges)
+      throw Error(name + ": model.merges: expected two tokens, found " + show(value));
+    if (++values_ > 10 * kMaxAdded) throw Error(name + ": too many values outside the vocabulary");
+    if (open_.empty()) return file_.root = std::move(value), &file_.root;
+    json& parent = *open_.back();
+    if (parent.is_array()) return parent.push_back(std::move(value)), &parent.back();
+    auto [place, added] = parent.emplace(key_, std::move(value));
+    if (!added) throw Error(name + ": the key " + io::quote(key_) + " is there twice");
+    return &*place;
+  }
+  void open(json value) {
+    std::string key = key_;
+    json* place = put(std::move(value));
+    open_.push_back(place);
+    open_keys_.push_back(std::move(key));
+  }
+  void close() { open_.pop_back(), open_keys_.pop_back(); }
+
+  TokenizerFile& file_;
+  std::vector<json*> open_;  // a parent does not grow while its last child is open, so these stay valid
+  std::vector<std::string> open_keys_;
+  std::string key_, first_;
+  size_t values_ = 0, item_size_ = 0;
+  List list_ = List::kNone;
+  bool in_item_ = false, has_merges_ = false;
+};
+
+// {"token": id, ...}
+struct VocabReader : io::JsonHandler {
+  VocabReader(Vocabulary& v, const std::string& file) : vocabulary(v) {
+    name = file, expected = "an object of tokens and their ids";
+  }
+  void begin_object() {
+    if (++depth > 1) unexpected("an object");
+  }
+  void end_object() {}
+  void key(std::string& value) { token.swap(value); }
+  void whole(uint64_t id) {
+    if (depth == 0) unexpected("a number");
+    vocabulary.add(token, id);
+  }
+  Vocabulary& vocabulary;
+  std::string token;
+  int depth = 0;
+};
+
+}  // namespace
+
+void Merges::add(std::string_view left, std::string_view right, const std::string& name) {
+  if (pairs_.size() >= kMaxTokens) throw Error(name + ": too many merges");
+  if (left.size() > kMaxTokenBytes || right.size() > kMaxTokenBytes)
+    throw Error(name + ": merge " + std::to_string(pairs_.size()) + " is longer than " +
+                std::to_string(kMaxTokenBytes) + " bytes");
+  if (text_.size() + left.size() + right.size() > kMaxVocabularyBytes)
+    throw Error(name + ": the merges are too large");
+  uint32_t begin = uint32_t(text_.size());
+  (text_ += left) += right;
+  pairs_.push_back({begin, begin + uint32_t(left.size()), uint32_t(text_.size())});
+}
+
+void Merges::add_line(std::string_view line, const std::string& name) {
+  size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+    throw Error(name + ": merge " + std::to_string(size()) +
+                ": expected two tokens with a space between, found " + io::quote(line));
+  add(line.substr(0, space), line.substr(space + 1), name);
+}
+
+TokenizerFile read_tokenizer_file(std::string_view text, const std::string& name) {
+  TokenizerFile file(name);
+  file.vocabulary.reserve(text.size() / 20, text.size() / 2);
+  Reader reader(file, name);
+  io::read_json(text, name, reader);
+  return file;
+}
+
+Vocabulary read_vocab_json(std::string_view text, const std::string& name) {
+  Vocabulary vocabulary(name);
+  vocabulary.reserve(text.size() / 15, text.size());
+  VocabReader reader(vocabulary, name);
+  io::read_json(text, name, reader);
+  return vocabulary;
+}
+
+Merges read_merges(std::string_view lines, const std::string& name) {
+  if (!valid_utf8(lines)) throw Error(name + " is not UTF-8 text", "merges.txt has two tokens a line.");
+  Merges merges;
+  for (size_t begin = 0; begin < lines.size();) {
+    size_t end = std::min(lines.find('\n', begin), lines.size());
+    std::string_view line = lines.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with("#version")) continue;
+    merges.add_line(line, name);
+  }
+  return merges;
+}
+
+}  // namespace bertie::text

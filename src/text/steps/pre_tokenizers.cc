@@ -1,0 +1,234 @@
+#include "text/steps/pre_tokenizers.h"
+
+#include <algorithm>
+
+#include "text/steps/byte_level.h"
+#include "text/steps/gpt2_pattern.h"
+#include "text/steps/metaspace.h"
+
+namespace bertie::text {
+namespace {
+
+// What becomes of the parts that a pattern matched.
+enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+Behavior behavior_of(const Section& s, const std::string& otherwise) {
+  std::string name = s.string("behavior", otherwise);
+  if (name == "Removed") return Behavior::kRemoved;
+  if (name == "Isolated") return Behavior::kIsolated;
+  if (name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
+  if (name == "MergedWithNext") return Behavior::kMergedWithNext;
+  if (name == "Contiguous") return Behavior::kContiguous;
+  s.unsupported("behavior", "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+}
+
+// Splits each word into parts, matches and what lies between them, and joins these again as Behavior says.
+// Derived classes tell the parts: next(p, end) gives where the part at p ends, and whether it is a match.
+class Splitter : public PreTokenizer {
+ public:
+  explicit Splitter(Behavior behavior) : behavior_(behavior) {}
+
+  void apply(Aligned& text, std::vector<Span>& words, Workspace& spare) const override {
+    std::vector<Span>& out = spare.spare_words;
+    out.clear();
+    const char* base = text.bytes.data();
+    for (Span word : words) {
+      size_t first = out.size();  // of this word's parts
+      bool before = false;        // was the part before a match?
+      for (uint32_t begin = word.begin; begin < word.end;) {
+        Part part = next(base + begin, base + word.end);
+        Span span{begin, begin + uint32_t(part.length)};
+        begin = span.end;
+        bool joins =
+            out.size() > first && ((behavior_ == Behavior::kContiguous && part.match == before) ||
+                                   (behavior_ == Behavior::kMergedWithPrevious && part.match && !before) ||
+                                   (behavior_ == Behavior::kMergedWithNext && !part.match && before));
+        if (joins)
+          out.back().end = span.end;
+        else if (!(part.match && behavior_ == Behavior::kRemoved))
+          out.push_back(span);
+        before = part.match;
+      }
+    }
+    words.swap(out);
+  }
+
+ protected:
+  struct Part {
+    size_t length;
+    bool match;
+  };
+  virtual Part next(const char* p, const char* end) const = 0;
+
+  // The code points from p on that are alike.
+  template <class Is>
+  static size_t run(const char* p, const char* end, const Is& is) {
+    const char* q = p;
+    while (q < end) {
+      auto [point, length] = decode_utf8(q, end);
+      if (!is(point)) break;
+      q += length;
+    }
+    return size_t(q - p);
+  }
+  // One matching code point; or all that follow which do not match.
+  template <class Is>
+  static Part one(const char* p, const char* end, const Is& is) {
+    auto [point, length] = decode_utf8(p, end);
+    if (is(point)) return {length, true};
+    return {run(p, end, [&](uint32_t c) { return !is(c); }), false};
+  }
+
+ private:
+  Behavior behavior_;
+};
+
+bool is_space(uint32_t point) { return flags(point) & kRawSpace; }
+bool is_punctuation(uint32_t point) { return flags(point) & kPunct; }
+bool is_word(uint32_t point) { return flags(point) & kWordChar; }
+
+class Punctuation : public Splitter {
+ public:
+  using Splitter::Splitter;
+  Part next(const char* p, const char* end) const override { return one(p, end, is_punctuation); }
+};
+
+class Digits : public Splitter {
+ public:
+  using Splitter::Splitter;
+  Part next(const char* p, const char* end) const override {
+    return one(p, end, [](uint32_t c) { return kind(c) == Kind::kNumber; });
+  }
+};
+
+// \w+|[^\w\s]+; what is neither goes.
+class Whitespace : public Splitter {
+ public:
+  Whitespace() : Splitter(Behavior::kRemoved) {}
+  Part next(const char* p, const char* end) const override {
+    if (size_t n = run(p, end, is_word)) return {n, false};
+    if (size_t n = run(p, end, [](uint32_t c) { return !is_word(c) && !is_space(c); })) return {n, false};
+    return {run(p, end, is_space), true};
+  }
+};
+
+class SplitText : public Splitter {
+ public:
+  SplitText(std::string text, Behavior behavior, bool invert)
+      : Splitter(behavior), text_(std::move(text)), invert_(invert) {}
+  Part next(const char* p, const char* end) const override {
+    size_t at = std::string_view(p, size_t(end - p)).find(text_);
+    if (at == 0) return {text_.size(), !invert_};
+    return {std::min(at, size_t(end - p)), invert_};
+  }
+
+ private:
+  std::string text_;
+  bool invert_;
+};
+
+// Every part is a match: GPT-2's pattern leaves nothing out.
+class SplitGpt2 : public Splitter {
+ public:
+  SplitGpt2() : Splitter(Behavior::kIsolated) {}
+  Part next(const char* p, const char* end) const override {
+    return {size_t(Gpt2Words::get().end_of_word(p, end) - p), true};
+  }
+};
+
+class ByteLevel : public PreTokenizer {
+ public:
+  explicit ByteLevel(const ByteLevelSettings& settings) : settings_(settings) {}
+
+  void apply(Aligned& text, std::vector<Span>& words, Workspace& spare) const override {
+    Aligned& out = spare.spare;
+    std::vector<Span>& spans = spare.spare_words;
+    out.clear(), spans.clear();
+    std::string& word = spare.tail;
+    for (Span span : words) {
+      word.assign(text.bytes, span.begin, span.size());
+      bool prefix = settings_.add_prefix_space && !word.starts_with(' ');
+      if (prefix) word.insert(0, 1, ' ');
+      const char *p = word.data(), *end = p + word.size();
+      size_t at = span.begin;  // a space put before takes the place of what follows it
+      while (p < end) {
+        uint32_t begin = uint32_t(out.bytes.size());
+        const char* q = settings_.use_regex ? Gpt2Words::get().end_of_word(p, end) : end;
+        for (; p < q; ++p) {
+          char utf8[4];
+          size_t n = encode_utf8(byte_level_point(uint8_t(*p)), utf8);
+          out.append({utf8, n}, text.places[at]);
+          if (!(prefix && p == word.data())) ++at;
+        }
+        spans.push_back({begin, uint32_t(out.bytes.size())});
+      }
+    }
+    std::swap(text, out);
+    words.swap(spans);
+  }
+
+ private:
+  ByteLevelSettings settings_;
+};
+
+using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
+
+void add_split(const Section& s, Steps& out) {
+  Section pattern = s.section("pattern");
+  Behavior behavior = behavior_of(s, "Isolated");
+  bool invert = s.flag("invert", false);
+  if (std::string text = pattern.string("String", ""); !text.empty()) {
+    out.push_back(std::make_unique<SplitText>(text, behavior, invert));
+  } else if (pattern.string("Regex", "") == kGpt2Pattern &&
+             (behavior == Behavior::kIsolated || (behavior == Behavior::kRemoved && invert))) {
+    out.push_back(std::make_unique<SplitGpt2>());
+  } else {
+    s.unsupported("pattern", "a String, or the Regex of GPT-2 with behavior Isolated");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<const PreTokenizer> byte_level_step(const ByteLevelSettings& settings) {
+  return std::make_unique<ByteLevel>(settings);
+}
+
+std::optional<ByteLevelSettings> only_byte_level(const Section& section) {
+  std::vector<Section> steps = flattened(section, "pretokenizers");
+  if (steps.size() != 1 || steps[0].type() != "ByteLevel") return {};
+  return ByteLevelSettings{steps[0].flag("add_prefix_space", true), steps[0].flag("use_regex", true)};
+}
+
+Steps make_pre_tokenizers(const Section& section) {
+  Steps out;
+  for (const Section& s : flattened(section, "pretokenizers")) {
+    std::string type = s.type();
+    if (type == "ByteLevel") {
+      out.push_back(std::make_unique<ByteLevel>(
+          ByteLevelSettings{s.flag("add_prefix_space", true), s.flag("use_regex", true)}));
+    } else if (type == "WhitespaceSplit") {
+      out.push_back(whitespace_split());
+    } else if (type == "Metaspace") {
+      out.push_back(metaspace(read_metaspace(s)));
+    } else if (type == "Whitespace") {
+      out.push_back(std::make_unique<Whitespace>());
+    } else if (type == "BertPreTokenizer") {
+      out.push_back(whitespace_split());
+      out.push_back(std::make_unique<Punctuation>(Behavior::kIsolated));
+    } else if (type == "Punctuation") {
+      out.push_back(std::make_unique<Punctuation>(behavior_of(s, "Isolated")));
+    } else if (type == "Digits") {
+      out.push_back(std::make_unique<Digits>(s.flag("individual_digits", false) ? Behavior::kIsolated
+                                                                                : Behavior::kContiguous));
+    } else if (type == "Split") {
+      add_split(s, out);
+    } else {
+      s.unsupported("type",
+                    "ByteLevel, BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, "
+                    "Metaspace or Sequence");
+    }
+  }
+  return out;
+}
+
+}  // namespace bertie::text
