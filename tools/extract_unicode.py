@@ -6,7 +6,7 @@ src/text/unicode/tables.cc from the answers.
     python tools/extract_unicode.py src/text/unicode/tables.cc
 
 The library is built from several Unicode tables of different ages (categories, decompositions, lower case),
-so no one version of the Unicode database gives the same answers. Only its behaviour is read here.
+so no one version of the Unicode database gives the same answers. Only its behavior is read here.
 """
 import struct
 import sys
@@ -20,8 +20,8 @@ POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]  # Rust's cha
 # Bits of a code point's record; the same names are in src/text/unicode/unicode.h.
 DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE, COMBINING = 1, 2, 4, 8, 16, 32, 64, 128
 
-# What a code point does in a grapheme cluster; the same names are in src/text/unicode/unicode.h.
-CONTROL, EXTENDS, PREPENDED, PICTOGRAPH = 1, 2, 3, 4
+# Grapheme cluster breaks; the same names are in src/text/unicode/forms.h.
+CONTROL, EXTEND, PREPEND, PICTOGRAPHIC = 1, 2, 3, 4
 
 
 def bert(**on):
@@ -177,13 +177,13 @@ def clusters():
         if c == 0:
             table[c] = CONTROL
         elif count("a" + ch) == 1:
-            table[c] = EXTENDS
+            table[c] = EXTEND
         elif count(ch + "a") == 1:
-            table[c] = PREPENDED
+            table[c] = PREPEND
         elif len(ch.encode()) < 4 and count(ch + "\u0301") == 2:
             table[c] = CONTROL
         elif count("\u00a9\u200d" + ch) == 3:
-            table[c] = PICTOGRAPH
+            table[c] = PICTOGRAPHIC
     return table
 
 
@@ -235,7 +235,7 @@ def main(path):
           f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}, {len(composed)} compositions, "
           f"{len(places)} compatible ones of {len(pool)} parts, {len(cluster_runs)} runs of cluster breaks")
     with open(path, "w") as f:
-        f.write(f"""// Made by tools/extract_unicode.py from the behaviour of tokenizers {tokenizers.__version__}; do not edit.
+        f.write(f"""// Made by tools/extract_unicode.py from the behavior of tokenizers {tokenizers.__version__}; do not edit.
 #include "text/unicode/tables.h"
 
 // clang-format off

@@ -1,5 +1,5 @@
 #pragma once
-// What tokenizing passes from step to step, and the memory it reuses.
+// What the steps of tokenizing pass on to each other, and the memory that they reuse.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,73 +9,92 @@
 
 namespace bertie::text {
 
-// BERT's normaliser's result (text/steps/bert_normalizer.h): UTF-8 and padding, and where each byte came from.
-struct Normalized {
+// Text between steps, and where it came from: byte i stands for the code points alignments[i] of the original
+// text. All bytes of a code point have the same alignment.
+struct NormalizedString {
   std::string bytes;
+  std::vector<Offset> alignments;  // as many as bytes
+
+  void clear() { bytes.clear(), alignments.clear(); }
+  void append(std::string_view more, Offset alignment) {
+    bytes += more;
+    alignments.insert(alignments.end(), more.size(), alignment);
+  }
+  // Appends bytes [begin, end) of another string.
+  void append(const NormalizedString& from, size_t begin, size_t end) {
+    bytes.append(from.bytes, begin, end - begin);
+    alignments.insert(alignments.end(), from.alignments.begin() + ptrdiff_t(begin),
+                      from.alignments.begin() + ptrdiff_t(end));
+  }
+};
+
+// The result of bert_normalize: origins[i] is the code point of the original text that byte i came from.
+struct BertNormalized {
+  std::string bytes;  // UTF-8, then kPadding zeros
   std::vector<uint32_t> origins;
-  std::vector<uint64_t> points, spare;
+  std::vector<uint64_t> points, spare;  // memory for the steps on the way
 
   std::string_view text() const { return {bytes.data(), origins.size()}; }
 };
 
-// Text between steps of a pipeline. places[i] is the range of code points of the original that byte i stands
-// for; all bytes of a code point have the same. Both have the same length.
-struct Aligned {
-  std::string bytes;
-  std::vector<Offset> places;
-
-  void clear() { bytes.clear(), places.clear(); }
-  void append(std::string_view more, Offset place) {
-    bytes += more;
-    places.insert(places.end(), more.size(), place);
-  }
-};
-
-// A word of an Aligned: bytes [begin, end).
+// Bytes [begin, end) of a NormalizedString: a word.
 struct Span {
   uint32_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
 };
 
-// How to reach a place of a word best (text/models/unigram.h): the sum of scores, and the last piece on the way.
-struct Path {
-  double score;
-  uint32_t begin, node;
-};
-
-// A part of a word: a token, and how many bytes it takes.
+// A part of a word under BPE: a token, and how many bytes it covers.
 struct Symbol {
   int32_t id;
   uint32_t length;
 };
 
-// Reused by every step; what a step leaves in `spare`, `spare_words` and `numbers` nobody reads.
-struct Workspace {
-  std::string valid;  // the text, where it had bytes that are not UTF-8
-  Normalized bert;    // text/segmenters/bert_segmenter.h
-  Aligned text, spare;
-  Aligned whole;  // normalised text that added tokens split
-  std::vector<Span> words, spare_words;
-  std::vector<Symbol> symbols;
-  std::string tail;  // a word that lies too near to the text's end, and such
-  std::vector<uint64_t> numbers[2];
-  std::vector<Path> paths;
+// Unigram's best way to reach a byte of a word: the sum of scores, and the last piece: where it begins and
+// its node in the trie.
+struct BestPath {
+  double score;
+  uint32_t begin, node;
 };
 
-// Where pieces go. `stop`: no more words once ids has reached this size.
-struct Pieces {
+// Every step may overwrite the `spare` ones and `packed`.
+struct Buffers {
+  std::string valid_utf8;  // a copy of the text without invalid bytes, if it had any
+  BertNormalized bert;
+  NormalizedString text, spare;
+  NormalizedString unsplit;  // normalized text, before added tokens are cut out
+  std::vector<Span> words, spare_words;
+  std::vector<Symbol> symbols;
+  std::string word_copy;  // a word with something before or after it, such as kPadding bytes
+  std::vector<uint64_t> packed[2];
+  std::vector<BestPath> paths;
+};
+
+// Appends pieces to an Encoding. The caller stops when it is full().
+struct PieceWriter {
   std::vector<int32_t>& ids;
   std::vector<Offset>& offsets;
   std::vector<int32_t>& words;
-  Workspace& workspace;
-  size_t stop;
-  int32_t word = 0;
+  Buffers& buffers;
+  size_t max_ids;    // of the whole Encoding; the last word may go beyond
+  int32_t word = 0;  // the index of the current word
 
-  bool full() const { return ids.size() >= stop; }
+  bool full() const { return ids.size() >= max_ids; }
   void push(int32_t id, uint32_t begin, uint32_t end) {
     ids.push_back(id), offsets.push_back({begin, end}), words.push_back(word);
   }
-  void cut(size_t size) { ids.resize(size), offsets.resize(size), words.resize(size); }
+  // A piece that is a whole word.
+  void push_word(int32_t id, uint32_t begin, uint32_t end) { push(id, begin, end), ++word; }
+
+  struct Mark {
+    size_t size;
+    int32_t word;
+  };
+  Mark mark() const { return {ids.size(), word}; }
+  // Removes what was pushed since.
+  void rewind(Mark to) {
+    ids.resize(to.size), offsets.resize(to.size), words.resize(to.size);
+    word = to.word;
+  }
 };
 
 }  // namespace bertie::text

@@ -11,9 +11,9 @@
 namespace bertie {
 namespace {
 
-class AddedList : public testing::Test {
+class AddedTokens : public testing::Test {
  protected:
-  AddedList() {
+  AddedTokens() {
     const auto vocab = test::source_dir() / "tests/golden/tokenizer/vocab.txt";
     folder.write("vocab.txt", std::string(io::MappedFile(vocab).text()));
     first = int32_t(Tokenizer::load(vocab).vocab_size());
@@ -26,13 +26,13 @@ class AddedList : public testing::Test {
   int32_t first = 0;  // the id after the vocabulary's last
 };
 
-TEST_F(AddedList, OfAddedTokensJson) {
+TEST_F(AddedTokens, OfAddedTokensJson) {
   EXPECT_FALSE(has("a [E1] b", first));
   folder.write("added_tokens.json", "{\"[E1]\": " + std::to_string(first) + "}");
   EXPECT_TRUE(has("a [E1] b", first));
 }
 
-TEST_F(AddedList, OfTheConfigsDecoder) {
+TEST_F(AddedTokens, OfTheConfigsDecoder) {
   folder.write(
       "tokenizer_config.json",
       "{\"added_tokens_decoder\": {\"" + std::to_string(first) +
@@ -42,12 +42,12 @@ TEST_F(AddedList, OfTheConfigsDecoder) {
   EXPECT_TRUE(Tokenizer::load(folder.path()).is_special(first));
 }
 
-TEST_F(AddedList, RefusesAnIdThatDoesNotFollow) {
+TEST_F(AddedTokens, RefusesAnIdThatDoesNotFollow) {
   folder.write("added_tokens.json", "{\"[E1]\": " + std::to_string(first + 7) + "}");
   test::expect_error("[E1]", [&] { Tokenizer::load(folder.path()); });
 }
 
-TEST_F(AddedList, RefusesWhatIsNoList) {
+TEST_F(AddedTokens, RefusesWhatIsNoList) {
   for (const char* text : {"[]", "3", "{\"a\": \"b\"}", "{\"a\": -1}", "{"}) {
     folder.write("added_tokens.json", text);
     EXPECT_THROW(Tokenizer::load(folder.path()), Error) << text;

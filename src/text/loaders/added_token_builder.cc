@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "bertie/error.h"
-#include "io/json.h"
+#include "io/quote.h"
 
 namespace bertie::text {
 
-void AddedList::add(AddedToken token) {
+void AddedTokenBuilder::add(AddedToken token) {
   if (token.content.empty() || !seen_.insert(token.content).second) return;
   const int32_t known = vocabulary_.id(token.content);
   const int32_t id = known >= 0 ? known : int32_t(vocabulary_.size());
@@ -15,13 +15,14 @@ void AddedList::add(AddedToken token) {
     throw Error(vocabulary_.name() + ": the added token " + io::quote(token.content) + " has id " +
                     std::to_string(id) + " here, and " + std::to_string(token.id) +
                     " in added_tokens.json or tokenizer_config.json",
-                "Added tokens take the ids after the vocabulary's, without gaps.");
+                "Added tokens must have the ids that follow the vocabulary, without gaps.");
   if (known < 0) vocabulary_.add_outside(token.content, uint64_t(id));
   token.id = id;
   tokens_.push_back(std::move(token));
 }
 
-std::vector<AddedToken> AddedList::finish(const std::function<std::string(const std::string&)>& normalize) {
+std::vector<AddedToken> AddedTokenBuilder::finish(
+    const std::function<std::string(const std::string&)>& normalize) {
   for (AddedToken& t : tokens_)
     if (t.normalized) t.content = normalize(t.content);
   std::erase_if(tokens_, [](const AddedToken& t) { return t.content.empty(); });

@@ -1,25 +1,27 @@
 #pragma once
-// The added tokens of a vocabulary that lies in files of its own: vocab.txt, vocab.json, a SentencePiece
-// model. Who comes first counts; a token that the vocabulary lacks gets the next id after it.
+// Collects the added tokens of a vocabulary in a file of its own (vocab.txt, vocab.json, a SentencePiece
+// model), and gives ids after the vocabulary's last to tokens that it lacks.
 #include <functional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
-#include "text/steps/added_tokens.h"
 #include "text/models/vocabulary.h"
+#include "text/steps/added_tokens.h"
 
 namespace bertie::text {
 
-class AddedList {
- public:
-  explicit AddedList(Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+inline constexpr size_t kMaxAddedTokens = 10'000;
 
-  // Nothing happens for an empty token and for one that is there. Throws Error if the token says an id and
-  // it is another's, or not the next.
+class AddedTokenBuilder {
+ public:
+  explicit AddedTokenBuilder(Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+
+  // Ignores an empty token and one that was added before. Throws Error if the token has an id already, and it
+  // is another token's or not the next one.
   void add(AddedToken token);
-  // Special ones first, contents as the normalizers make them where that applies; those of which nothing is
-  // left are never found.
+  // The tokens in order of precedence: special ones first. Contents are normalized where they are matched in
+  // normalized text; tokens that normalize to nothing are left out.
   std::vector<AddedToken> finish(const std::function<std::string(const std::string&)>& normalize);
 
  private:

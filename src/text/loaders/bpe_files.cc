@@ -1,17 +1,63 @@
-// vocab.json and merges.txt, as GPT-2's and RoBERTa's tokenizers of transformers 5 read them.
-#include "text/models/bpe.h"
+// vocab.json and merges.txt, as transformers 5 reads them for GPT-2 and RoBERTa.
+#include <algorithm>
+
+#include "bertie/error.h"
+#include "io/json.h"
+#include "text/loaders/loaders.h"
 #include "text/segmenters/byte_level_fast_path.h"
-#include "text/steps/pre_tokenizers.h"
-#include "text/tokenizer_parts.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::text {
 namespace {
 
-// RoBERTa's frame or GPT-2's? The class says it, or the model's type, or the vocabulary.
+// vocab.json: {"token": id, ...}
+struct VocabHandler : io::JsonHandler {
+  VocabHandler(Vocabulary& v, const std::string& file) : vocabulary(v) {
+    name = file, expected = "an object of tokens and their ids";
+  }
+  void begin_object() {
+    if (++depth > 1) unexpected("an object");
+  }
+  void end_object() {}
+  void key(std::string& value) { token.swap(value); }
+  void whole(uint64_t id) {
+    if (depth == 0) unexpected("a number");
+    vocabulary.add(token, id);
+  }
+  Vocabulary& vocabulary;
+  std::string token;
+  int depth = 0;
+};
+
+Vocabulary read_vocab_json(std::string_view text, const std::string& name) {
+  Vocabulary vocabulary(name);
+  vocabulary.reserve(text.size() / 15, text.size());
+  VocabHandler handler(vocabulary, name);
+  io::read_json(text, name, handler);
+  vocabulary.seal("");
+  return vocabulary;
+}
+
+// merges.txt: "left right" on each line, in order of rank.
+Merges read_merges(std::string_view lines, const std::string& name) {
+  if (!valid_utf8(lines)) throw Error(name + " is not UTF-8 text", "merges.txt has two tokens per line.");
+  Merges merges;
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = std::min(lines.find('\n', begin), lines.size());
+    std::string_view line = lines.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with("#version")) continue;
+    merges.add_line(line, name);
+  }
+  return merges;
+}
+
+// RoBERTa or GPT-2: by tokenizer_class, else by model_type, else by the tokens of the vocabulary.
 bool is_roberta(const BpeFiles& files, const TokenizerConfig& config, const Vocabulary& vocabulary) {
-  for (const std::string& said : {config.tokenizer_class, files.model_type}) {
-    if (said.starts_with("Roberta") || said == "roberta") return true;
-    if (said.starts_with("GPT2") || said == "gpt2") return false;
+  for (const std::string& name : {config.tokenizer_class, files.model_type}) {
+    if (name.starts_with("Roberta") || name == "roberta") return true;
+    if (name.starts_with("GPT2") || name == "gpt2") return false;
   }
   auto has = [&](const char* token) { return vocabulary.id(token) >= 0; };
   return has("<s>") && has("</s>") && has("<mask>");
@@ -19,41 +65,41 @@ bool is_roberta(const BpeFiles& files, const TokenizerConfig& config, const Voca
 
 }  // namespace
 
-Definition read_bpe_files(const BpeFiles& files, const TokenizerConfig& config) {
+TokenizerParts read_bpe_files(const BpeFiles& files, const TokenizerConfig& config) {
   Vocabulary vocabulary = read_vocab_json(files.vocab, files.vocab_name);
-  Merges merges = read_merges(files.merges, files.merges_name);
-  vocabulary.seal("");
+  const Merges merges = read_merges(files.merges, files.merges_name);
 
-  Definition d;
+  TokenizerParts parts;
   const bool roberta = is_roberta(files, config, vocabulary);
-  d.names = roberta ? roberta_names() : gpt2_names();
-  config.name(d.names);
-  d.model_max_length = config.model_max_length.value_or(kNoLimit);
+  parts.names = roberta ? roberta_names() : gpt2_names();
+  config.override_names(parts.names);
+  parts.model_max_length = config.model_max_length.value_or(kNoLimit);
 
-  AddedList list(vocabulary);
-  config.add_first(d.names, list);
-  for (const std::string* name : d.names.all()) list.add(config.named(*name));
-  for (const AddedToken& t : config.extra) list.add(t);
-  d.added = list.finish([](const std::string& content) { return content; });
+  AddedTokenBuilder added(vocabulary);
+  config.add_tokens_with_ids(parts.names, added);
+  for (const std::string* name : parts.names.in_id_order()) added.add(config.special_token(*name));
+  for (const AddedToken& t : config.additional_special_tokens) added.add(t);
+  parts.added = added.finish([](const std::string& content) { return content; });
 
-  ByteLevelSettings byte_level{.add_prefix_space = config.add_prefix_space.value_or(false)};
+  const ByteLevelSettings byte_level{.add_prefix_space = config.add_prefix_space.value_or(false)};
+  PostProcessor& post_processor = parts.post_processor;
   if (roberta) {
-    d.post_processor = roberta_frame(vocabulary.id(d.names.cls), vocabulary.id(d.names.sep));
-    if (config.trim_offsets.value_or(true)) d.post_processor.trims = {byte_level.add_prefix_space};
+    post_processor = roberta_template(vocabulary.id(parts.names.cls), vocabulary.id(parts.names.sep));
+    if (config.trim_offsets.value_or(true)) post_processor.trim_offsets = {{byte_level.add_prefix_space}};
   } else if (config.add_bos_token.value_or(false)) {
-    TemplateItem bos{-1, 0, {vocabulary.id(d.names.bos)}};
-    d.post_processor.single.insert(d.post_processor.single.begin(), bos);
-    d.post_processor.pair = {bos, {0, 0, {}}, {-1, 1, bos.ids}, {1, 1, {}}};
+    const int32_t bos = vocabulary.id(parts.names.bos);
+    post_processor.single = {{-1, 0, {bos}}, {0, 0}};
+    post_processor.pair = {{-1, 0, {bos}}, {0, 0}, {-1, 1, {bos}}, {1, 1}};
   }
-  d.decoders.push_back(byte_level_decoder());
+  parts.decoders.push_back(byte_level_decoder());
 
-  PipelineParts parts;
+  SegmenterSteps steps;
   auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, BpeSettings{}, files.merges_name);
-  parts.pre_tokenizers.push_back(byte_level_step(byte_level));
-  parts.shortcut = byte_level_road(*model, byte_level);
-  parts.model = std::move(model);
-  d.road = std::make_unique<Pipeline>(std::move(parts), d.added);
-  return d;
+  steps.pre_tokenizers.push_back(byte_level_pre_tokenizer(byte_level));
+  steps.fast_path = make_byte_level_fast_path(*model, byte_level);
+  steps.model = std::move(model);
+  parts.segmenter = std::make_unique<ComposedSegmenter>(std::move(steps), parts.added);
+  return parts;
 }
 
 }  // namespace bertie::text

@@ -1,36 +1,33 @@
-// tokenizer.json: which model and which steps it names, and its added tokens.
+// tokenizer.json: the model and the steps that it names, and its added tokens.
 //
-// "truncation" and "padding" are not looked at: max_length is said by whoever encodes, and Bertie has no
-// padding.
+// "truncation" and "padding" are ignored: the caller of encode gives max_length, and Bertie has no padding.
 #include <algorithm>
-#include <map>
+#include <set>
 
-#include "text/models/bpe.h"
-#include "text/segmenters/byte_level_fast_path.h"
-#include "text/steps/normalizers.h"
-#include "text/segmenters/composed_segmenter.h"
-#include "text/steps/pre_tokenizers.h"
+#include "io/json.h"
+#include "text/json_object.h"
+#include "text/loaders/loaders.h"
+#include "text/loaders/post_processor_json.h"
 #include "text/loaders/tokenizer_json_parser.h"
-#include "text/tokenizer_parts.h"
-#include "text/unicode/unicode.h"
 #include "text/models/unigram.h"
-#include "text/segmenters/sentence_piece_fast_path.h"
 #include "text/segmenters/bert_segmenter.h"
+#include "text/segmenters/byte_level_fast_path.h"
+#include "text/segmenters/sentence_piece_fast_path.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::text {
 namespace {
 
 using nlohmann::json;
 
-// What tokenizer_config.json says replaces what tokenizer.json says, as in transformers' classes for these
-// models (its class of no model, PreTrainedTokenizerFast, takes the file as it is).
-void obey(const TokenizerConfig& config, json& root) {
+// Settings of tokenizer_config.json override those of tokenizer.json, as in transformers' classes for these
+// models. (PreTrainedTokenizerFast, the class for any model, takes the file as it is.)
+void apply_config(const TokenizerConfig& config, json& root) {
   if (!root.is_object() || config.tokenizer_class.starts_with("PreTrainedTokenizer")) return;
-  auto set = [&root](const char* section, const char* type, const char* key,
-                     const std::optional<bool>& said) {
-    if (!said || !root.contains(section)) return;
+  auto set = [&root](const char* section, const char* type, const char* key, std::optional<bool> value) {
+    if (!value || !root.contains(section)) return;
     json& object = root[section];
-    if (object.is_object() && object.contains("type") && object["type"] == type) object[key] = *said;
+    if (object.is_object() && object.contains("type") && object["type"] == type) object[key] = *value;
   };
   set("normalizer", "BertNormalizer", "lowercase", config.lowercase);
   set("normalizer", "BertNormalizer", "strip_accents", config.strip_accents);
@@ -40,77 +37,74 @@ void obey(const TokenizerConfig& config, json& root) {
   set("post_processor", "RobertaProcessing", "trim_offsets", config.trim_offsets);
 }
 
-class Interpreter {
+class TokenizerJsonBuilder {
  public:
-  Interpreter(TokenizerFile& file, const std::string& name, const TokenizerConfig& config)
-      : file_(file), root_(file.root, name), name_(name), config_(config), model_(root_.section("model")) {
+  TokenizerJsonBuilder(TokenizerJson& file, const std::string& name, const TokenizerConfig& config)
+      : file_(file), root_(file.root, name), config_(config), model_(root_.object("model")) {
     if (root_.missing()) throw Error(name + ": expected an object, found null");
   }
 
-  Definition run() {
+  TokenizerParts build() {
     std::string type = model_.type();
-    // Files of 2020 do not name the type; these keys only WordPiece has.
+    // Files from 2020 do not have the type; only these models have these keys.
     if (!model_.has("type") && model_.has("max_input_chars_per_word")) type = "WordPiece";
     if (!model_.has("type") && model_.has("unk_id") && !file_.scores.empty()) type = "Unigram";
     if (type == "WordPiece")
-      word_piece();
+      build_word_piece();
     else if (type == "BPE")
-      bpe();
+      build_bpe();
     else if (type == "Unigram")
-      unigram();
+      build_unigram();
     else
       model_.unsupported("type", "WordPiece, BPE or Unigram");
-    known_names();
-    d_.decoders = make_decoders(root_.section("decoder"));
-    d_.model_max_length = config_.model_max_length.value_or(kNoLimit);
-    config_.name(d_.names);
-    return std::move(d_);
+    choose_names();
+    parts_.decoders = make_decoders(root_.object("decoder"));
+    parts_.model_max_length = config_.model_max_length.value_or(kNoLimit);
+    config_.override_names(parts_.names);
+    return std::move(parts_);
   }
 
  private:
-  // BERT's own: normalizer, pre-tokenizer and model in one (text/segmenters/bert_segmenter.h).
-  void word_piece() {
+  void build_word_piece() {
     std::string prefix = model_.string("continuing_subword_prefix", "##");
-    // Such a prefix cannot begin a word, so a token is either a beginning or a continuation.
+    // A punctuation character cannot begin a longer word, so a token with the prefix is always a
+    // continuation.
     if (prefix.empty() || uint8_t(prefix[0]) >= 0x80 || !(flags(uint8_t(prefix[0])) & kPunct))
       model_.unsupported("continuing_subword_prefix", "\"##\"");
     size_t max_word_chars = model_.size("max_input_chars_per_word", 100, kMaxWordChars);
-    d_.names.unk = model_.string("unk_token", "[UNK]");
+    parts_.names.unk = model_.string("unk_token", "[UNK]");
     file_.vocabulary.seal(prefix);
-    if (file_.vocabulary.id(d_.names.unk) < 0)
-      throw Error(model_.where("unk_token") + ": the token " + io::quote(d_.names.unk) +
+    if (file_.vocabulary.id(parts_.names.unk) < 0)
+      throw Error(model_.where("unk_token") + ": the token " + io::quote(parts_.names.unk) +
                       " is missing in the vocabulary of " + std::to_string(file_.vocabulary.size()),
-                  "A word that no pieces make up becomes this token; add it to model.vocab.");
-    NormalizerSettings normalizer = bert_normalizer();
-    Section pre_tokenizer = root_.section("pre_tokenizer");
+                  "It stands for words that cannot be split into pieces; add it to model.vocab.");
+    BertNormalizerSettings normalizer = bert_normalizer();
+    JsonObject pre_tokenizer = root_.object("pre_tokenizer");
     if (pre_tokenizer.type() != "BertPreTokenizer") pre_tokenizer.unsupported("type", "BertPreTokenizer");
-    added_tokens([&](const std::string& content) {
-      Normalized normal;
-      normalize(content, 0, normalizer, normal);
-      return std::string(normal.text());
-    });
-    frame();
-    WordPieceSettings settings{normalizer, file_.vocabulary.id(d_.names.unk), max_word_chars};
-    d_.road = std::make_unique<WordPiece>(std::move(file_.vocabulary), settings, d_.added);
+    read_added_tokens([&](const std::string& content) { return bert_normalized_text(content, normalizer); });
+    read_templates();
+    const int32_t unk_id = file_.vocabulary.id(parts_.names.unk);
+    parts_.segmenter = std::make_unique<BertSegmenter>(
+        WordPiece(std::move(file_.vocabulary), unk_id, max_word_chars), normalizer, parts_.added);
   }
 
-  void unigram() {
+  void build_unigram() {
     if (file_.scores.empty())
       throw Error(model_.where("vocab") + ": a Unigram model needs a list of [token, score]");
     const size_t unk = model_.size("unk_id", {}, kMaxTokens);
     file_.vocabulary.seal("");
-    PipelineParts parts = steps();
-    // known_names() and tokenizer_config.json may say others.
-    d_.names = albert_names();
-    if (file_.vocabulary.has(unk)) d_.names.unk = file_.vocabulary.token(unk);
-    parts.model =
+    SegmenterSteps steps = read_steps();
+    // Defaults; choose_names() and tokenizer_config.json may replace them.
+    parts_.names = albert_names();
+    if (file_.vocabulary.has(unk)) parts_.names.unk = file_.vocabulary.token(unk);
+    steps.model =
         std::make_unique<Unigram>(std::move(file_.vocabulary), file_.scores,
                                   UnigramSettings{int32_t(unk), model_.flag("byte_fallback", false)});
-    parts.shortcut = UnigramShortcut::make(parts, d_.added);
-    d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
+    steps.fast_path = SentencePieceFastPath::make(steps, parts_.added);
+    parts_.segmenter = std::make_unique<ComposedSegmenter>(std::move(steps), parts_.added);
   }
 
-  void bpe() {
+  void build_bpe() {
     if (const json* dropout = model_.find("dropout"); dropout && *dropout != 0.0)
       model_.unsupported("dropout", "null");
     BpeSettings settings{.unk_token = {},
@@ -121,45 +115,46 @@ class Interpreter {
                          .ignore_merges = model_.flag("ignore_merges", false)};
     if (model_.find("unk_token")) settings.unk_token = model_.string("unk_token", {});
     file_.vocabulary.seal("");
-    PipelineParts parts = steps();
+    SegmenterSteps steps = read_steps();
     auto model =
         std::make_unique<Bpe>(std::move(file_.vocabulary), file_.merges, std::move(settings), model_.where());
-    if (auto byte_level = only_byte_level(root_.section("pre_tokenizer")))
-      parts.shortcut = byte_level_road(*model, *byte_level);
-    parts.model = std::move(model);
-    d_.road = std::make_unique<Pipeline>(std::move(parts), d_.added);
+    if (auto byte_level = only_byte_level(root_.object("pre_tokenizer")))
+      steps.fast_path = make_byte_level_fast_path(*model, *byte_level);
+    steps.model = std::move(model);
+    parts_.segmenter = std::make_unique<ComposedSegmenter>(std::move(steps), parts_.added);
   }
 
-  // All but the model; the added tokens and the frame on the way, which the vocabulary must know.
-  PipelineParts steps() {
-    PipelineParts parts;
-    parts.normalizers = make_normalizers(root_.section("normalizer"));
-    parts.pre_tokenizers = make_pre_tokenizers(root_.section("pre_tokenizer"));
-    added_tokens([&](const std::string& content) { return normalized_text(parts.normalizers, content); });
-    frame();
-    return parts;
+  // Everything but the model, which takes the vocabulary afterwards.
+  SegmenterSteps read_steps() {
+    SegmenterSteps steps;
+    steps.normalizers = make_normalizers(root_.object("normalizer"));
+    steps.pre_tokenizers = make_pre_tokenizers(root_.object("pre_tokenizer"));
+    read_added_tokens(
+        [&](const std::string& content) { return normalized_text(steps.normalizers, content); });
+    read_templates();
+    return steps;
   }
 
-  // Where neither the model nor a tokenizer_config.json says otherwise: what the special tokens are called.
-  void known_names() {
-    auto known = [&](const char* name) {
-      return std::any_of(d_.added.begin(), d_.added.end(),
+  // The names of the special tokens, by the added tokens that the file has.
+  void choose_names() {
+    auto has = [&](const char* name) {
+      return std::any_of(parts_.added.begin(), parts_.added.end(),
                          [&](const AddedToken& t) { return t.content == name; });
     };
-    if (known("[CLS]")) return;
-    std::string unk = d_.road->vocabulary().id(d_.names.unk) < 0 ? "" : d_.names.unk;
-    if (known("<s>") && known("</s>"))
-      d_.names = roberta_names();
-    else if (known("<|endoftext|>"))
-      d_.names = gpt2_names();
-    if (!unk.empty()) d_.names.unk = unk;
+    if (has("[CLS]")) return;
+    std::string unk = parts_.segmenter->vocabulary().id(parts_.names.unk) < 0 ? "" : parts_.names.unk;
+    if (has("<s>") && has("</s>"))
+      parts_.names = roberta_names();
+    else if (has("<|endoftext|>"))
+      parts_.names = gpt2_names();
+    if (!unk.empty()) parts_.names.unk = unk;
   }
 
-  NormalizerSettings bert_normalizer() const {
-    Section n = root_.section("normalizer");
+  BertNormalizerSettings bert_normalizer() const {
+    JsonObject n = root_.object("normalizer");
     if (n.missing()) return {false, false, false, false};
     if (n.type() != "BertNormalizer") n.unsupported("type", "\"BertNormalizer\"");
-    NormalizerSettings s;
+    BertNormalizerSettings s;
     s.clean_text = n.flag("clean_text", true);
     s.split_cjk = n.flag("handle_chinese_chars", true);
     s.lowercase = n.flag("lowercase", true);
@@ -167,19 +162,22 @@ class Interpreter {
     return s;
   }
 
-  void frame() { d_.post_processor = make_post_processor(root_.section("post_processor"), file_.vocabulary); }
+  // The ids of the templates must be in the vocabulary or among the added tokens.
+  void read_templates() {
+    parts_.post_processor = read_post_processor(root_.object("post_processor"), file_.vocabulary);
+  }
 
-  // normalized(content): what the normalizers make of it. Special ones first, else in the file's order.
+  // normalize(content) applies the normalizers.
   template <class Normalize>
-  void added_tokens(const Normalize& normalized) {
+  void read_added_tokens(const Normalize& normalize) {
     const json* list = root_.find("added_tokens");
     if (!list) return;
     std::string key = root_.where("added_tokens");
-    if (!list->is_array()) throw Error(key + ": expected an array, found " + show(*list));
-    if (list->size() > kMaxAdded) throw Error(key + ": more than " + std::to_string(kMaxAdded));
-    std::map<std::string, int32_t> seen;
+    if (!list->is_array()) throw Error(key + ": expected an array, found " + describe(*list));
+    if (list->size() > kMaxAddedTokens) throw Error(key + ": more than " + std::to_string(kMaxAddedTokens));
+    std::set<std::string> seen;
     for (size_t i = 0; i < list->size(); ++i) {
-      Section item((*list)[i], key + "[" + std::to_string(i) + "]");
+      JsonObject item((*list)[i], key + "[" + std::to_string(i) + "]");
       if (item.missing()) throw Error(item.where() + ": expected an object, found null");
       AddedToken t{.content = item.string("content", {}),
                    .id = int32_t(item.size("id", {}, kMaxTokens - 2)),
@@ -192,7 +190,7 @@ class Interpreter {
       if (t.content.empty()) throw Error(where + ": the token is empty");
       if (t.content.size() > kMaxTokenBytes)
         throw Error(where + ": the token has more than " + std::to_string(kMaxTokenBytes) + " bytes");
-      if (!seen.emplace(t.content, t.id).second)
+      if (!seen.insert(t.content).second)
         throw Error(item.where() + ": the token " + io::quote(t.content) + " is there twice");
       int32_t known = file_.vocabulary.id(t.content);
       if (known < 0)
@@ -201,29 +199,29 @@ class Interpreter {
         throw Error(item.where("id") + ": " + io::quote(t.content) + " has id " + std::to_string(known) +
                     " in model.vocab, and " + std::to_string(t.id) + " here");
       if (t.normalized) {
-        t.content = normalized(t.content);
-        if (t.content.empty()) throw Error(where + ": nothing is left of the token when it is normalised");
+        t.content = normalize(t.content);
+        if (t.content.empty()) throw Error(where + ": nothing is left of the token when it is normalized");
       }
-      d_.added.push_back(std::move(t));
+      parts_.added.push_back(std::move(t));
     }
-    std::stable_partition(d_.added.begin(), d_.added.end(), [](const AddedToken& t) { return t.special; });
+    std::stable_partition(parts_.added.begin(), parts_.added.end(),
+                          [](const AddedToken& t) { return t.special; });
   }
 
-  TokenizerFile& file_;
-  Section root_;
-  const std::string& name_;
+  TokenizerJson& file_;
+  JsonObject root_;
   const TokenizerConfig& config_;
-  Section model_;
-  Definition d_;
+  JsonObject model_;
+  TokenizerParts parts_;
 };
 
 }  // namespace
 
-Definition read_tokenizer_json(std::string_view text, const std::string& name,
-                               const TokenizerConfig& config) {
-  TokenizerFile file = read_tokenizer_file(text, name);
-  obey(config, file.root);
-  return Interpreter(file, name, config).run();
+TokenizerParts read_tokenizer_json(std::string_view text, const std::string& name,
+                                   const TokenizerConfig& config) {
+  TokenizerJson file = parse_tokenizer_json(text, name);
+  apply_config(config, file.root);
+  return TokenizerJsonBuilder(file, name, config).build();
 }
 
 }  // namespace bertie::text

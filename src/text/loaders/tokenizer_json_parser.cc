@@ -1,15 +1,17 @@
 #include "text/loaders/tokenizer_json_parser.h"
 
-#include "text/unicode/unicode.h"
+#include "io/json.h"
+#include "text/json_object.h"
+#include "text/loaders/added_token_builder.h"
 
 namespace bertie::text {
 namespace {
 
 using nlohmann::json;
 
-class Reader : public io::JsonHandler {
+class Handler : public io::JsonHandler {
  public:
-  Reader(TokenizerFile& file, const std::string& file_name) : file_(file) { name = file_name; }
+  Handler(TokenizerJson& file, const std::string& file_name) : file_(file) { name = file_name; }
 
   void null() { put(nullptr); }
   void boolean(bool value) { put(value); }
@@ -91,13 +93,13 @@ class Reader : public io::JsonHandler {
 
   json* put(json value) {
     if (list_ == List::kVocabulary)
-      throw Error(name + ": model.vocab: the id of " + io::quote(key_) + " is " + show(value) +
+      throw Error(name + ": model.vocab: the id of " + io::quote(key_) + " is " + describe(value) +
                   ", not a whole number");
     if (list_ == List::kScores)
-      throw Error(name + ": model.vocab: expected [token, score], found " + show(value));
+      throw Error(name + ": model.vocab: expected [token, score], found " + describe(value));
     if (list_ == List::kMerges)
-      throw Error(name + ": model.merges: expected two tokens, found " + show(value));
-    if (++values_ > 10 * kMaxAdded) throw Error(name + ": too many values outside the vocabulary");
+      throw Error(name + ": model.merges: expected two tokens, found " + describe(value));
+    if (++values_ > 10 * kMaxAddedTokens) throw Error(name + ": too many values outside the vocabulary");
     if (open_.empty()) return file_.root = std::move(value), &file_.root;
     json& parent = *open_.back();
     if (parent.is_array()) return parent.push_back(std::move(value)), &parent.back();
@@ -113,8 +115,8 @@ class Reader : public io::JsonHandler {
   }
   void close() { open_.pop_back(), open_keys_.pop_back(); }
 
-  TokenizerFile& file_;
-  std::vector<json*> open_;  // a parent does not grow while its last child is open, so these stay valid
+  TokenizerJson& file_;
+  std::vector<json*> open_;  // valid, as a parent does not grow while its last child is open
   std::vector<std::string> open_keys_;
   std::string key_, first_;
   size_t values_ = 0, item_size_ = 0;
@@ -122,75 +124,14 @@ class Reader : public io::JsonHandler {
   bool in_item_ = false, has_merges_ = false;
 };
 
-// {"token": id, ...}
-struct VocabReader : io::JsonHandler {
-  VocabReader(Vocabulary& v, const std::string& file) : vocabulary(v) {
-    name = file, expected = "an object of tokens and their ids";
-  }
-  void begin_object() {
-    if (++depth > 1) unexpected("an object");
-  }
-  void end_object() {}
-  void key(std::string& value) { token.swap(value); }
-  void whole(uint64_t id) {
-    if (depth == 0) unexpected("a number");
-    vocabulary.add(token, id);
-  }
-  Vocabulary& vocabulary;
-  std::string token;
-  int depth = 0;
-};
-
 }  // namespace
 
-void Merges::add(std::string_view left, std::string_view right, const std::string& name) {
-  if (pairs_.size() >= kMaxTokens) throw Error(name + ": too many merges");
-  if (left.size() > kMaxTokenBytes || right.size() > kMaxTokenBytes)
-    throw Error(name + ": merge " + std::to_string(pairs_.size()) + " is longer than " +
-                std::to_string(kMaxTokenBytes) + " bytes");
-  if (text_.size() + left.size() + right.size() > kMaxVocabularyBytes)
-    throw Error(name + ": the merges are too large");
-  uint32_t begin = uint32_t(text_.size());
-  (text_ += left) += right;
-  pairs_.push_back({begin, begin + uint32_t(left.size()), uint32_t(text_.size())});
-}
-
-void Merges::add_line(std::string_view line, const std::string& name) {
-  size_t space = line.find(' ');
-  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
-    throw Error(name + ": merge " + std::to_string(size()) +
-                ": expected two tokens with a space between, found " + io::quote(line));
-  add(line.substr(0, space), line.substr(space + 1), name);
-}
-
-TokenizerFile read_tokenizer_file(std::string_view text, const std::string& name) {
-  TokenizerFile file(name);
+TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& name) {
+  TokenizerJson file(name);
   file.vocabulary.reserve(text.size() / 20, text.size() / 2);
-  Reader reader(file, name);
-  io::read_json(text, name, reader);
+  Handler handler(file, name);
+  io::read_json(text, name, handler);
   return file;
-}
-
-Vocabulary read_vocab_json(std::string_view text, const std::string& name) {
-  Vocabulary vocabulary(name);
-  vocabulary.reserve(text.size() / 15, text.size());
-  VocabReader reader(vocabulary, name);
-  io::read_json(text, name, reader);
-  return vocabulary;
-}
-
-Merges read_merges(std::string_view lines, const std::string& name) {
-  if (!valid_utf8(lines)) throw Error(name + " is not UTF-8 text", "merges.txt has two tokens a line.");
-  Merges merges;
-  for (size_t begin = 0; begin < lines.size();) {
-    size_t end = std::min(lines.find('\n', begin), lines.size());
-    std::string_view line = lines.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.starts_with("#version")) continue;
-    merges.add_line(line, name);
-  }
-  return merges;
 }
 
 }  // namespace bertie::text

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <functional>
 
+#include "bertie/error.h"
+#include "io/quote.h"
 #include "text/unicode/unicode.h"
 
 namespace bertie::text {
@@ -19,8 +20,8 @@ Bpe::Bpe(Vocabulary vocabulary, const Merges& merges, BpeSettings settings, cons
     int32_t id = vocabulary_.id(token);
     if (id < 0)
       throw Error(where + ": merge " + std::to_string(merge) + " needs the token " + io::quote(token) +
-                      ", which the vocabulary has not",
-                  "Vocabulary and merges must come from one training.");
+                      ", which is missing in the vocabulary",
+                  "Vocabulary and merges must come from the same training.");
     return id;
   };
   std::string joined;
@@ -43,11 +44,8 @@ Bpe::Bpe(Vocabulary vocabulary, const Merges& merges, BpeSettings settings, cons
                   " is missing in the vocabulary");
   }
   if (settings_.byte_fallback)
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      char name[8];
-      std::snprintf(name, sizeof name, "<0x%02X>", byte);
-      byte_ids_.push_back(vocabulary_.id(name));
-    }
+    for (unsigned byte = 0; byte < 256; ++byte)
+      byte_ids_.push_back(vocabulary_.id(byte_fallback_token(uint8_t(byte))));
 }
 
 int32_t Bpe::find_token(const char* p, size_t n, bool first, bool last, std::string& spare) const {
@@ -63,8 +61,8 @@ int32_t Bpe::find_token(const char* p, size_t n, bool first, bool last, std::str
 }
 
 // The word's characters as tokens. A character that is none counts for nothing if there is no unk_token, and
-// places then go by what was counted: so the reference does it.
-void Bpe::begin_word(const char* word, size_t n, Workspace& w) const {
+// alignments then go by what was counted: so the reference does it.
+void Bpe::split_into_characters(const char* word, size_t n, Buffers& w) const {
   std::vector<Symbol>& symbols = w.symbols;
   symbols.clear();
   Symbol unknown{unk_id_, 0};
@@ -74,7 +72,7 @@ void Bpe::begin_word(const char* word, size_t n, Workspace& w) const {
   };
   for (size_t i = 0, length; i < n; i += length) {
     length = decode_utf8(word + i, word + n).length;
-    if (int32_t id = find_token(word + i, length, i == 0, i + length == n, w.tail); id >= 0) {
+    if (int32_t id = find_token(word + i, length, i == 0, i + length == n, w.word_copy); id >= 0) {
       flush();
       symbols.push_back({id, uint32_t(length)});
       continue;
@@ -95,15 +93,15 @@ void Bpe::begin_word(const char* word, size_t n, Workspace& w) const {
   flush();
 }
 
-void Bpe::push_word(const char* word, size_t n, const Offset* places, Pieces& out) const {
+void Bpe::push_word(const char* word, size_t n, const Offset* alignments, PieceWriter& out) const {
   if (settings_.ignore_merges)
     if (int32_t id = vocabulary_.find(word, n, false); id >= 0)
-      return out.push(id, places[0].begin, places[n - 1].end);
-  std::vector<Symbol>& symbols = out.workspace.symbols;
-  begin_word(word, n, out.workspace);
-  size_t count = merge(symbols.data(), symbols.size(), out.workspace.numbers), at = 0;
+      return out.push(id, alignments[0].begin, alignments[n - 1].end);
+  std::vector<Symbol>& symbols = out.buffers.symbols;
+  split_into_characters(word, n, out.buffers);
+  size_t count = merge(symbols.data(), symbols.size(), out.buffers.packed), at = 0;
   for (size_t i = 0; i < count; at += symbols[i++].length)
-    out.push(symbols[i].id, places[at].begin, places[at + symbols[i].length - 1].end);
+    out.push(symbols[i].id, alignments[at].begin, alignments[at + symbols[i].length - 1].end);
 }
 
 size_t Bpe::merge(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[2]) const {
@@ -112,7 +110,7 @@ size_t Bpe::merge(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[
 
 size_t Bpe::merge_short(Symbol* symbols, size_t count) const {
   if (count < 2) return count;
-  uint32_t ranks[kShort];  // of the pair that begins at a symbol
+  uint32_t ranks[kShort];  // ranks[i]: of symbols i and i + 1
   for (size_t i = 0; i + 1 < count; ++i) ranks[i] = rank(symbols, i);
   while (count > 1) {
     size_t best = size_t(std::min_element(ranks, ranks + count - 1) - ranks);
@@ -128,8 +126,8 @@ size_t Bpe::merge_short(Symbol* symbols, size_t count) const {
   return count;
 }
 
-// The same with a heap of rank << 32 | place, and neighbours linked. An entry whose pair has gone is known by
-// its rank, which is no longer that of the pair at its place.
+// As merge_short, with a heap of rank << 32 | index and linked neighbors. An entry of the heap is out of date
+// if the pair at its index has another rank now.
 size_t Bpe::merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[2]) const {
   std::vector<uint64_t>&heap = spare[0], &state = spare[1];
   struct Links {
@@ -139,7 +137,7 @@ size_t Bpe::merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&sp
   state.assign(2 * count, 0);  // links, then ranks
   auto links = [&](size_t i) { return std::bit_cast<Links>(state[i]); };
   auto link = [&](size_t i, Links l) { state[i] = std::bit_cast<uint64_t>(l); };
-  auto look = [&](size_t i, bool push) {
+  auto enqueue = [&](size_t i, bool push) {
     uint32_t after = links(i).after;
     uint32_t r = after == kNone ? kNone : find(symbols[i].id, symbols[after].id).rank;
     state[count + i] = r;
@@ -149,7 +147,7 @@ size_t Bpe::merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&sp
   };
   for (size_t i = 0; i < count; ++i)
     link(i, {i == 0 ? kNone : uint32_t(i - 1), i + 1 == count ? kNone : uint32_t(i + 1)});
-  for (size_t i = 0; i < count; ++i) look(i, false);
+  for (size_t i = 0; i < count; ++i) enqueue(i, false);
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
@@ -164,8 +162,8 @@ size_t Bpe::merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&sp
     here.after = links(here.after).after;
     link(i, here);
     if (here.after != kNone) link(here.after, {uint32_t(i), links(here.after).after});
-    look(i, true);
-    if (here.before != kNone) look(here.before, true);
+    enqueue(i, true);
+    if (here.before != kNone) enqueue(here.before, true);
   }
   return size_t(std::remove_if(symbols, symbols + count, [](const Symbol& s) { return s.length == 0; }) -
                 symbols);

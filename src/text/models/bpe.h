@@ -1,36 +1,34 @@
 #pragma once
-// Byte-pair encoding: a word begins as its characters, and the pair of neighbours with the lowest rank is
-// merged, leftmost first, until no pair has one.
-//
-// Const after building; any number of threads may tokenize.
+// Byte-pair encoding: a word starts as its characters, and the pair of neighbors with the lowest rank is
+// merged, leftmost first, until no pair has a rank.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "text/segmenters/composed_segmenter.h"
-#include "text/loaders/tokenizer_json_parser.h"
+#include "text/models/merges.h"
+#include "text/models/model.h"
 
 namespace bertie::text {
 
-// How a tokenizer.json's model of type BPE may be set.
+// As in the model section of a tokenizer.json.
 struct BpeSettings {
-  std::optional<std::string> unk_token;  // what an unknown character becomes; without one it is left out
+  std::optional<std::string> unk_token;  // for an unknown character; without one it is left out
   std::string prefix;                    // continuing_subword_prefix: before every character but the first
-  std::string suffix;                    // end_of_word_suffix: after the last
-  bool fuse_unk = false;                 // neighbouring unknown characters become one
+  std::string suffix;                    // end_of_word_suffix: after the last character
+  bool fuse_unk = false;                 // neighboring unknown characters become one token
   bool byte_fallback = false;            // an unknown character becomes <0x..> tokens, if they exist
   bool ignore_merges = false;            // a word that is a token is that token
 };
 
 class Bpe : public Model {
  public:
-  // Throws Error for merges of tokens that the vocabulary lacks, and for a missing unk_token. Of a merge that
-  // is there twice the later place counts.
+  // Throws Error if the vocabulary lacks a token of a merge or the unk_token. A merge that is listed twice
+  // has the rank of the later one.
   Bpe(Vocabulary vocabulary, const Merges& merges, BpeSettings settings, const std::string& where);
 
   std::string_view kind() const override { return "BPE"; }
-  void push_word(const char* word, size_t n, const Offset* places, Pieces& out) const override;
+  void push_word(const char* word, size_t n, const Offset* alignments, PieceWriter& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   const BpeSettings& settings() const { return settings_; }
 
@@ -39,7 +37,8 @@ class Bpe : public Model {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr size_t kShort = 48;  // up to here a scan for the lowest rank beats a heap
+  static constexpr size_t kShort =
+      48;  // symbols; up to here a scan for the lowest rank is faster than a heap
   struct Pair {
     uint64_t key = UINT64_MAX;
     uint32_t rank = kNone;
@@ -60,13 +59,13 @@ class Bpe : public Model {
   }
   uint32_t rank(const Symbol* symbols, size_t i) const { return find(symbols[i].id, symbols[i + 1].id).rank; }
   int32_t find_token(const char* p, size_t n, bool first, bool last, std::string& spare) const;
-  void begin_word(const char* word, size_t n, Workspace& w) const;  // into w.symbols
+  void split_into_characters(const char* word, size_t n, Buffers& w) const;  // into w.symbols
   size_t merge_short(Symbol* symbols, size_t count) const;
   size_t merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[2]) const;
 
   Vocabulary vocabulary_;
   BpeSettings settings_;
-  std::vector<Pair> pairs_;  // open addressing, at most half full; a free one has no rank
+  std::vector<Pair> pairs_;  // open addressing, at most half full; a free slot has no rank
   size_t mask_ = 0;
   int shift_ = 0;
   int32_t unk_id_ = -1;

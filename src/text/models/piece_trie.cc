@@ -5,8 +5,7 @@
 namespace bertie::text {
 namespace {
 
-// Blocks that are nearly full cost much search for little: only the latest ones are looked at for a node with
-// several children.
+// Searching blocks that are nearly full takes long and saves little memory, so only the newest are searched.
 constexpr size_t kBlocksTried = 8;
 
 }  // namespace
@@ -15,17 +14,17 @@ PieceTrie::PieceTrie(std::vector<ScoredPiece> pieces) {
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const ScoredPiece& a, const ScoredPiece& b) { return a.text < b.text; });
   add_block();
-  take(kRoot, kNobody);
+  take(kRoot, kNoParent);
 
-  struct Todo {
+  struct Pending {
     uint32_t node;
-    size_t first, last, depth;  // pieces[first .. last) begin with the bytes that lead to the node
+    size_t first, last, depth;  // pieces[first .. last) begin with the `depth` bytes that lead to the node
   };
-  std::vector<Todo> todo{{kRoot, 0, pieces.size(), 0}};
+  std::vector<Pending> pending{{kRoot, 0, pieces.size(), 0}};
   std::vector<uint8_t> labels;
-  while (!todo.empty()) {
-    auto [node, first, last, depth] = todo.back();
-    todo.pop_back();
+  while (!pending.empty()) {
+    auto [node, first, last, depth] = pending.back();
+    pending.pop_back();
     for (; first < last && pieces[first].text.size() == depth; ++first)
       if (depth > 0) units_[node].score = pieces[first].score, ids_[node] = pieces[first].id;
     if (first == last) continue;
@@ -40,7 +39,7 @@ PieceTrie::PieceTrie(std::vector<ScoredPiece> pieces) {
       size_t end = first;
       while (end < last && uint8_t(pieces[end].text[depth]) == label) ++end;
       take(base ^ label, node);
-      todo.push_back({base ^ label, first, end, depth + 1});
+      pending.push_back({base ^ label, first, end, depth + 1});
       first = end;
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Pieces by their bytes: a double array. The child of node s under byte b is at base(s) ^ b, and is one if
-// its `parent` says s, so that a step is one look at memory and any bytes may be walked.
+// PieceWriter by their bytes: a double array. The child of node s under byte b is at base(s) ^ b, and is one
+// if its `parent` says s, so that a step is one look at memory and any bytes may be walked.
 //
 // Const after building; any number of threads may look.
 #include <cstdint>
@@ -22,24 +22,24 @@ class PieceTrie {
   static constexpr double kNoPiece = -std::numeric_limits<double>::infinity();
 
   PieceTrie() = default;
-  // Of pieces with the same text the last one counts. Empty ones are never found.
+  // Of pieces with the same text the last one is kept. Empty ones are never found.
   explicit PieceTrie(std::vector<ScoredPiece> pieces);
 
-  // True if `node` has a child under `byte`; then node is that child.
+  // Moves `node` to its child under `byte`; false if there is none.
   bool step(uint32_t& node, uint8_t byte) const {
     uint32_t next = units_[node].base ^ byte;
     if (units_[next].parent != node) return false;
     node = next;
     return true;
   }
-  // Of the piece that ends at this node; kNoPiece if none does.
+  // The score of the piece that ends at this node; kNoPiece if none does.
   double score(uint32_t node) const { return units_[node].score; }
   int32_t id(uint32_t node) const { return ids_[node]; }
   // -1 if there is no such piece.
   int32_t find(std::string_view text) const;
 
  private:
-  static constexpr uint32_t kFree = UINT32_MAX, kNobody = UINT32_MAX - 1;
+  static constexpr uint32_t kFree = UINT32_MAX, kNoParent = UINT32_MAX - 1;
   static constexpr uint32_t kBlock = 256;  // base ^ byte stays in the block of base
   struct Unit {
     uint32_t base = 0, parent = kFree;
@@ -51,7 +51,8 @@ class PieceTrie {
 
   std::vector<Unit> units_;
   std::vector<int32_t> ids_;
-  std::vector<uint32_t> open_, free_;  // blocks with room, while building; how much, by block
+  // While building: the blocks that have free units, and the number of free units by block.
+  std::vector<uint32_t> open_, free_;
 };
 
 }  // namespace bertie::text

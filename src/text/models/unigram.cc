@@ -10,9 +10,9 @@ namespace bertie::text {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
-constexpr uint32_t kUnknown = UINT32_MAX;  // in place of a trie's node
+constexpr uint32_t kUnknown = UINT32_MAX;  // instead of a node of the trie
 
-size_t length_at(const char* p) {
+size_t utf8_length(const char* p) {
   const uint8_t lead = uint8_t(*p);
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
@@ -34,27 +34,24 @@ Unigram::Unigram(Vocabulary vocabulary, const std::vector<double>& scores, const
   if (settings_.unk_id < 0 || size_t(settings_.unk_id) >= scores.size())
     throw Error(vocabulary_.name() + ": unk_id is " + std::to_string(settings_.unk_id) + ", but there are " +
                     std::to_string(scores.size()) + " pieces",
-                "A Unigram model needs a piece for what it does not know.");
+                "A Unigram model needs a piece for unknown text.");
   unk_score_ = least - kUnknownPenalty;
   trie_ = PieceTrie(std::move(pieces));
   if (settings_.byte_fallback) {
-    bytes_.emplace();
-    for (int byte = 0; byte < 256; ++byte) {
-      static constexpr char kHex[] = "0123456789ABCDEF";
-      const char token[] = {'<', '0', 'x', kHex[byte >> 4], kHex[byte & 15], '>'};
-      (*bytes_)[size_t(byte)] = trie_.find({token, sizeof token});
-    }
+    byte_ids_.emplace();
+    for (size_t byte = 0; byte < 256; ++byte)
+      (*byte_ids_)[byte] = trie_.find(byte_fallback_token(uint8_t(byte)));
   }
 }
 
-void Unigram::push_word(const char* word, size_t n, const Offset* places, Pieces& out) const {
-  auto& best = out.workspace.paths;  // best[i]: of all ways to cut the first i bytes
+void Unigram::push_word(const char* word, size_t n, const Offset* alignments, PieceWriter& out) const {
+  auto& best = out.buffers.paths;  // best[i]: the best segmentation of the first i bytes
   best.assign(n + 1, {PieceTrie::kNoPiece, 0, kUnknown});
   best[0].score = 0;
   for (size_t begin = 0; begin < n;) {
     const double here = best[begin].score;
-    const size_t length = std::min(length_at(word + begin), n - begin);
-    bool alone = false;  // a piece is just this code point
+    const size_t length = std::min(utf8_length(word + begin), n - begin);
+    bool is_piece = false;  // the code point at `begin` is a piece
     auto reach = [&](size_t end, double score, uint32_t node) {
       if (score > best[end].score) best[end] = {score, uint32_t(begin), node};
     };
@@ -63,15 +60,15 @@ void Unigram::push_word(const char* word, size_t n, const Offset* places, Pieces
       const double score = trie_.score(node);
       if (score == PieceTrie::kNoPiece) continue;
       reach(i + 1, score + here, node);
-      alone = alone || i + 1 == begin + length;
+      is_piece = is_piece || i + 1 == begin + length;
     }
-    if (!alone) reach(begin + length, unk_score_ + here, kUnknown);
+    if (!is_piece) reach(begin + length, unk_score_ + here, kUnknown);
     begin += length;
   }
 
-  // The chain leads from the end to the beginning; words are short, so turn it round in place.
+  // The chain of best pieces leads from the end of the word to its beginning.
   size_t end = n;
-  auto& cuts = out.workspace.spare_words;
+  auto& cuts = out.buffers.spare_words;
   for (cuts.clear(); end > 0; end = best[end].begin) cuts.push_back({best[end].begin, uint32_t(end)});
   auto unknown = [&](Span cut) {
     return best[cut.end].node == kUnknown || trie_.id(best[cut.end].node) == settings_.unk_id;
@@ -80,23 +77,23 @@ void Unigram::push_word(const char* word, size_t n, const Offset* places, Pieces
     Span cut = cuts[i];
     const bool fused = unknown(cut);
     while (fused && i > 0 && unknown(cuts[i - 1])) cut.end = cuts[--i].end;
-    const Offset place{places[cut.begin].begin, places[cut.end - 1].end};
+    const Offset offset{alignments[cut.begin].begin, alignments[cut.end - 1].end};
     if (fused)
-      push_unknown({word + cut.begin, cut.size()}, place, out);
+      push_unknown({word + cut.begin, cut.size()}, offset, out);
     else
-      out.push(trie_.id(best[cut.end].node), place.begin, place.end);
+      out.push(trie_.id(best[cut.end].node), offset.begin, offset.end);
   }
 }
 
-// Several unknown code points together may still be a piece, if its score is worse than theirs.
-void Unigram::push_unknown(std::string_view text, Offset place, Pieces& out) const {
+// Fused unknown code points may together be a piece whose score was lower than theirs.
+void Unigram::push_unknown(std::string_view text, Offset offset, PieceWriter& out) const {
   int32_t id = trie_.find(text);
-  if (id < 0 && bytes_ &&
-      std::all_of(text.begin(), text.end(), [&](char c) { return (*bytes_)[uint8_t(c)] >= 0; })) {
-    for (char c : text) out.push((*bytes_)[uint8_t(c)], place.begin, place.end);
+  if (id < 0 && byte_ids_ &&
+      std::all_of(text.begin(), text.end(), [&](char c) { return (*byte_ids_)[uint8_t(c)] >= 0; })) {
+    for (char c : text) out.push((*byte_ids_)[uint8_t(c)], offset.begin, offset.end);
     return;
   }
-  out.push(id < 0 ? settings_.unk_id : id, place.begin, place.end);
+  out.push(id < 0 ? settings_.unk_id : id, offset.begin, offset.end);
 }
 
 }  // namespace bertie::text

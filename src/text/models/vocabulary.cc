@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bertie/error.h"
-#include "io/json.h"
+#include "io/quote.h"
 
 namespace bertie::text {
 
@@ -21,7 +21,7 @@ void Vocabulary::add_outside(std::string_view token, uint64_t id) {
 }
 
 void Vocabulary::add(std::string_view token, uint64_t id) {
-  // The largest id is kept out of use: with all tag bits set its slot would look free.
+  // The largest id is not used: with all tag bits set its slot would equal kNone.
   if (id >= kMaxTokens - 1)
     throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) +
                     ", the largest allowed is " + std::to_string(kMaxTokens - 2),
@@ -29,16 +29,16 @@ void Vocabulary::add(std::string_view token, uint64_t id) {
   if (token.size() > kMaxTokenBytes)
     throw Error(name_ + ": token " + std::to_string(id) + " has " + std::to_string(token.size()) +
                     " bytes, at most " + std::to_string(kMaxTokenBytes) + " are allowed",
-                "A vocabulary has one short token a line. Is this a vocabulary file?");
+                "A vocabulary has one short token per line. Is this a vocabulary file?");
   if (text_.size() + token.size() > kMaxVocabularyBytes) throw Error(name_ + ": the vocabulary is too large");
-  // Ids with wide gaps would make a small file take much memory.
+  // A small file must not take much memory by leaving wide gaps.
   if (id >= tokens_.size() && id > 4 * count_ + 100'000)
     throw Error(name_ + ": the token " + io::quote(token) + " has id " + std::to_string(id) + " after only " +
                 std::to_string(count_) + " tokens");
-  add_sparse(token, id);
+  add_unchecked(token, id);
 }
 
-void Vocabulary::add_sparse(std::string_view token, uint64_t id) {
+void Vocabulary::add_unchecked(std::string_view token, uint64_t id) {
   if (id >= tokens_.size()) {
     tokens_.resize(id + 1);
   } else if (tokens_[id].begin != kNone) {

@@ -1,11 +1,11 @@
 #pragma once
 // Tokens by id and ids by token.
 //
-// All token texts lie in one block. A key is a word's or a continuation's bytes without its "##", so that
-// one table answers both "is this word a token" and "is this rest of a word a token". The first 16 bytes
-// are compared as two machine words; only the few longer tokens look at the block.
+// All token texts are in one block. One hash table holds the tokens that begin a word and those that continue
+// one, the latter without their "##". The first 16 bytes of a key are compared as two machine words; only
+// longer tokens are compared in the block.
 //
-// Const after seal(); any number of threads may look up.
+// Const after seal() and add_outside(); any number of threads may look up.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -20,35 +20,36 @@ namespace bertie::text {
 inline constexpr size_t kMaxTokens = size_t{1} << 22;  // ids take 22 bits of a slot
 inline constexpr size_t kMaxTokenBytes = 4096;         // no published vocabulary has more than 100
 inline constexpr size_t kMaxVocabularyBytes = size_t{1} << 28;
-inline constexpr size_t kPadding = 16;  // bytes that may be read past a key's end
+inline constexpr size_t kPadding = 16;  // bytes that may be read past the end of a key
 
 class Vocabulary {
  public:
-  // `name` is what errors call the file. Throws Error for too many or too long tokens, for a repeated
-  // token or id. Ids may come in any order and with gaps. An empty token takes an id and matches nothing.
+  // `name` is the file's, for errors. Throws Error for too many or too long tokens and for a repeated token
+  // or id. Ids may come in any order and with gaps. An empty token takes an id and matches nothing.
   explicit Vocabulary(std::string name);
   void reserve(size_t tokens, size_t bytes);
   void add(std::string_view token, uint64_t id);
-  // As add, for ids that another vocabulary has checked: any gaps.
-  void add_sparse(std::string_view token, uint64_t id);
-  // Makes the table. A token that begins with `continuation_prefix` continues a word; none does if it is
-  // empty.
+  // As add, for ids that another vocabulary has checked.
+  void add_unchecked(std::string_view token, uint64_t id);
+  // Builds the table. Tokens that begin with `continuation_prefix` continue a word; with an empty prefix none
+  // does.
   void seal(std::string_view continuation_prefix = "##");
-  // After seal(): a token with an id and a text that find() does not know: the model has no such piece.
+  // After seal(): an added token. id() and token() know it; find() does not, as it is not a piece of the
+  // model.
   void add_outside(std::string_view token, uint64_t id);
 
-  // The id of the n bytes at p as a whole word (continues = false) or as the rest of a word; -1 if none.
+  // The id of the n bytes at p as a whole word (continues = false) or as a continuation; -1 if there is none.
   // p[0..n+kPadding) must be readable; n > 0.
   int32_t find(const char* p, size_t n, bool continues) const {
     if (n > longest_[continues]) return -1;
     return find_key(make_key(p, n, continues), p, n);
   }
-  // A whole word of at most 16 bytes that is in registers already: zeros after its end.
+  // The id of a whole word of at most 16 bytes, given as two little-endian words with zeros after its end.
   int32_t find_short(uint64_t low, uint64_t high, size_t n) const {
     return find_key({low, high, uint32_t(n)}, nullptr, n);
   }
-  // The longest token that the n bytes at p begin with, n > 0, on the same terms: its id (-1 if none), and
-  // its length. Only lengths are tried that tokens with the same first four bytes have.
+  // The longest token that the n bytes at p begin with: its id (-1 if none) and its length. Arguments as for
+  // find. Tries only the lengths that tokens with the same first four bytes have.
   int32_t find_longest(const char* p, size_t n, bool continues, size_t& length) const {
     uint32_t lengths = short_lengths_[continues][uint8_t(*p)];
     if (n >= 4) lengths |= lengths_[continues][prefix_slot(p)];
@@ -67,7 +68,7 @@ class Vocabulary {
   int32_t id(std::string_view token) const;
   std::string_view token(size_t id) const;
   bool has(size_t id) const { return id < tokens_.size() && tokens_[id].begin != kNone; }
-  // False for what came by add_outside.
+  // False for tokens of add_outside.
   bool in_model(size_t id) const { return outside_.empty() || !outside_.contains(std::string(token(id))); }
   // One more than the largest id.
   size_t size() const { return tokens_.size(); }
@@ -82,7 +83,7 @@ class Vocabulary {
   };
   struct Key {
     uint64_t low, high;  // the first 16 bytes, zeros after the end
-    uint32_t meta;       // length, and kContinues
+    uint32_t meta;       // the length, and kContinues
   };
 
   static uint64_t load(const char* p, size_t n) {
@@ -138,8 +139,8 @@ class Vocabulary {
   std::vector<Key> keys_;        // by id
   std::vector<uint32_t> slots_;  // tag | id, open addressing, at most half full; kNone is free
   std::unordered_map<std::string, uint32_t> outside_;
-  // By first byte, lengths 1 to 3; by a hash of the first four bytes, lengths from 4: bit i is set if there
-  // is such a token of i bytes, bit kLongBit if there is one of that or more.
+  // Which lengths tokens have: bit i is set if there is one of i bytes, kLongBit for that or more. Lengths 1
+  // to 3 by first byte, longer ones by a hash of the first four bytes.
   static constexpr unsigned kLongBit = 31;
   uint8_t short_lengths_[2][256] = {};
   std::vector<uint32_t> lengths_[2];

@@ -10,46 +10,46 @@
 namespace bertie::text {
 namespace {
 
-enum class Byte : uint8_t { kWord, kSpace, kPunct, kDrop, kOther };
+enum class AsciiClass : uint8_t { kWord, kSpace, kPunct, kDrop, kOther };
 
-constexpr std::array<Byte, 256> kBytes = [] {
-  std::array<Byte, 256> table{};
+constexpr std::array<AsciiClass, 256> kBytes = [] {
+  std::array<AsciiClass, 256> table{};
   for (size_t c = 0; c < 256; ++c) {
     const bool letter = (c | 32) >= 'a' && (c | 32) <= 'z', digit = c >= '0' && c <= '9';
-    table[c] = c >= 0x80                                         ? Byte::kOther
-               : letter || digit                                 ? Byte::kWord
-               : c == ' ' || c == '\t' || c == '\n' || c == '\r' ? Byte::kSpace
-               : c < 0x20 || c == 0x7F                           ? Byte::kDrop
-                                                                 : Byte::kPunct;
+    table[c] = c >= 0x80                                         ? AsciiClass::kOther
+               : letter || digit                                 ? AsciiClass::kWord
+               : c == ' ' || c == '\t' || c == '\n' || c == '\r' ? AsciiClass::kSpace
+               : c < 0x20 || c == 0x7F                           ? AsciiClass::kDrop
+                                                                 : AsciiClass::kPunct;
   }
   return table;
 }();
 
 }  // namespace
 
-WordCounts::Word& WordCounts::place_for(uint64_t hash, std::string_view word) {
-  for (size_t i = hash & (places_.size() - 1);; i = (i + 1) & (places_.size() - 1)) {
-    Word& place = places_[i];
-    if (place.length == 0 || (place.hash == hash && text(place) == word)) return place;
+WordCounts::Word& WordCounts::slot_for(uint64_t hash, std::string_view word) {
+  for (size_t i = hash & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
+    Word& slot = slots_[i];
+    if (slot.length == 0 || (slot.hash == hash && text(slot) == word)) return slot;
   }
 }
 
 void WordCounts::grow() {
-  std::vector<Word> old(std::max<size_t>(1024, 2 * places_.size()));
-  old.swap(places_);
+  std::vector<Word> old(std::max<size_t>(1024, 2 * slots_.size()));
+  old.swap(slots_);
   for (const Word& word : old)
-    if (word.length > 0) place_for(word.hash, text(word)) = word;
+    if (word.length > 0) slot_for(word.hash, text(word)) = word;
 }
 
 void WordCounts::add_hashed(uint64_t hash, std::string_view word, uint64_t count) {
-  if (2 * size_ >= places_.size()) grow();
-  Word& place = place_for(hash, word);
-  if (place.length == 0) {
-    place = {hash, bytes_.size(), uint32_t(word.size()), 0};
+  if (2 * size_ >= slots_.size()) grow();
+  Word& slot = slot_for(hash, word);
+  if (slot.length == 0) {
+    slot = {hash, bytes_.size(), uint32_t(word.size()), 0};
     bytes_ += word;
     ++size_;
   }
-  place.count += count;
+  slot.count += count;
 }
 
 void WordCounts::add(std::string_view word, uint64_t count) {
@@ -57,37 +57,37 @@ void WordCounts::add(std::string_view word, uint64_t count) {
 }
 
 void WordCounts::add(const WordCounts& other) {
-  for (const Word& word : other.places_)
+  for (const Word& word : other.slots_)
     if (word.length > 0) add_hashed(word.hash, other.text(word), word.count);
 }
 
 void WordCounts::drop_below(uint64_t least) {
   WordCounts kept;
-  for (const Word& word : places_)
+  for (const Word& word : slots_)
     if (word.length > 0 && word.count >= least) kept.add_hashed(word.hash, text(word), word.count);
   *this = std::move(kept);
 }
 
 void WordCounts::clear() {
-  std::fill(places_.begin(), places_.end(), Word{});
+  std::fill(slots_.begin(), slots_.end(), Word{});
   bytes_.clear();
   size_ = 0;
 }
 
-// Nothing that the normaliser does reaches over an ASCII space, so a stretch between two is done alone: ASCII
-// here, anything else thoroughly.
-void count_words(std::string_view text, const NormalizerSettings& settings, Normalized& scratch,
+// The normalizer never looks across an ASCII space, so each part between two of them is normalized alone.
+// ASCII takes a shorter way.
+void count_words(std::string_view text, const BertNormalizerSettings& settings, BertNormalized& scratch,
                  WordCounts& counts) {
   const char *p = text.data(), *const end = p + text.size();
   std::string word;
   while (p < end) {
-    if (kBytes[uint8_t(*p)] == Byte::kSpace) {
+    if (kBytes[uint8_t(*p)] == AsciiClass::kSpace) {
       ++p;
       continue;
     }
     const char* stop = p;
     bool ascii = true;
-    for (; stop < end && kBytes[uint8_t(*stop)] != Byte::kSpace; ++stop)
+    for (; stop < end && kBytes[uint8_t(*stop)] != AsciiClass::kSpace; ++stop)
       ascii = ascii && uint8_t(*stop) < 0x80;
     const auto flush = [&] {
       counts.add(word);
@@ -97,10 +97,10 @@ void count_words(std::string_view text, const NormalizerSettings& settings, Norm
       for (; p < stop; ++p) {
         const char c = *p;
         switch (kBytes[uint8_t(c)]) {
-          case Byte::kWord:
+          case AsciiClass::kWord:
             word += settings.lowercase && c >= 'A' && c <= 'Z' ? char(c | 32) : c;
             break;
-          case Byte::kPunct:
+          case AsciiClass::kPunct:
             flush();
             counts.add({p, 1});
             break;
@@ -109,7 +109,7 @@ void count_words(std::string_view text, const NormalizerSettings& settings, Norm
         }
       }
     } else {
-      normalize({p, size_t(stop - p)}, 0, settings, scratch);
+      bert_normalize({p, size_t(stop - p)}, 0, settings, scratch);
       const std::string_view clean = scratch.text();
       for (const char *q = clean.data(), *last = q + clean.size(); q < last;) {
         const auto [point, length] = decode_utf8(q, last);

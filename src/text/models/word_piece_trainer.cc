@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "##";
 
-// Two pieces that stand together, as one number: the first one's id above the second one's.
+// Two neighboring symbols: the first id in the upper 32 bits, the second in the lower.
 using Pair = uint64_t;
 Pair pair_of(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
 
@@ -24,8 +24,8 @@ struct PairHash {
 
 class Trainer {
  public:
-  Trainer(const WordCounts& words, const WordPieceTraining& options) : options_(options) {
-    for (const std::string& token : options.special) id_of(token);
+  Trainer(const WordCounts& words, const WordPieceTrainerOptions& options) : options_(options) {
+    for (const std::string& token : options.special_tokens) id_of(token);
     choose_alphabet(words);
     spell(words);
   }
@@ -34,17 +34,18 @@ class Trainer {
     for (uint32_t w = 0; w < words_.size(); ++w)
       for (uint32_t i = 1; i < words_[w].length; ++i) change(pair_of(symbol(w, i - 1), symbol(w, i)), 1, w);
     enqueue_changed();
-    while (tokens_.size() < options_.size && !queue_.empty()) {
+    while (tokens_.size() < options_.vocab_size && !queue_.empty()) {
       Candidate top = queue_.top();
       queue_.pop();
-      // Counts change while candidates wait; one that is out of date goes back with the true count.
+      // Counts change while candidates are in the queue; one that is out of date goes back with its new
+      // count.
       if (const uint64_t now = pairs_[top.pair].count; now != top.count) {
         top.count = now;
         queue_.push(top);
         continue;
       }
       if (top.count < std::max<uint64_t>(1, options_.min_frequency)) break;
-      join(top);
+      merge(top);
     }
     return std::move(tokens_);
   }
@@ -56,14 +57,14 @@ class Trainer {
   };
   struct PairState {
     uint64_t count = 0;
-    std::vector<uint32_t> words = {};  // that got this pair since it was last put into the queue
+    std::vector<uint32_t> words = {};  // that contain the pair since it was last put into the queue
   };
-  // The words of a candidate are those that had the pair when it was made. A pair may wait as several
-  // candidates, of different words, when its second piece came about in two ways.
+  // A pair in the queue, with the words that contained it when it was put there. A pair may be in the queue
+  // several times, with different words, if its second symbol can be formed in two ways.
   struct Candidate {
     uint64_t count;
     Pair pair;
-    uint32_t words;  // in waiting_
+    uint32_t words;  // index into waiting_
     bool operator<(const Candidate& other) const {
       return count != other.count ? count < other.count : pair > other.pair;
     }
@@ -77,7 +78,7 @@ class Trainer {
     return entry->second;
   }
 
-  // Of equally frequent ones the lower code point.
+  // Ties: the lower code point first.
   static std::vector<std::pair<uint32_t, uint64_t>> most_frequent_first(
       const std::map<uint32_t, uint64_t>& counts) {
     std::vector<std::pair<uint32_t, uint64_t>> sorted(counts.begin(), counts.end());
@@ -92,14 +93,15 @@ class Trainer {
       for_each_point(word, [&](uint32_t point) { counts[point] += count; });
     });
     auto kept = most_frequent_first(counts);
-    kept.resize(std::min(kept.size(), options_.alphabet_limit));
+    kept.resize(std::min(kept.size(), options_.limit_alphabet));
     std::sort(kept.begin(), kept.end());
     for (const auto& [point, count] : kept) first_[point] = id_of(encoded(point));
   }
 
-  // Words as ids of characters. A character outside the alphabet is left out.
+  // Writes words as ids of characters. Characters outside the alphabet are left out.
   void spell(const WordCounts& words) {
-    std::map<uint32_t, uint64_t> uses;  // of a character after a word's first, in different words
+    std::map<uint32_t, uint64_t>
+        uses;  // by code point: occurrences after the first character, in distinct words
     words.for_each([&](std::string_view word, uint64_t) {
       bool is_first = true;
       for_each_point(word, [&](uint32_t point) {
@@ -152,7 +154,7 @@ class Trainer {
     changed_.clear();
   }
 
-  void join(const Candidate& top) {
+  void merge(const Candidate& top) {
     const auto a = uint32_t(top.pair >> 32), b = uint32_t(top.pair);
     std::string_view end = tokens_[b];
     if (end.starts_with(kPrefix)) end.remove_prefix(kPrefix.size());
@@ -162,7 +164,7 @@ class Trainer {
     for (const uint32_t w : in) {
       Word& word = words_[w];
       uint32_t* s = symbols_.data() + word.begin;
-      uint32_t to = 0;  // what is done of the word, in place
+      uint32_t to = 0;  // the merged word is written in place, up to here
       for (uint32_t i = 0; i < word.length; ++i, ++to) {
         s[to] = s[i];
         if (i + 1 == word.length || s[i] != a || s[i + 1] != b) continue;
@@ -182,20 +184,12 @@ class Trainer {
     enqueue_changed();
   }
 
-  template <class F>
-  static void for_each_point(std::string_view word, const F& f) {
-    for (const char *p = word.data(), *end = p + word.size(); p < end;) {
-      const auto [point, length] = decode_utf8(p, end);
-      f(point);
-      p += length;
-    }
-  }
   static std::string encoded(uint32_t point) {
     char utf8[4];
     return {utf8, encode_utf8(point, utf8)};
   }
 
-  const WordPieceTraining& options_;
+  const WordPieceTrainerOptions& options_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, uint32_t> ids_;
   std::unordered_map<uint32_t, uint32_t> first_;  // the alphabet: ids without "##"
@@ -210,7 +204,7 @@ class Trainer {
 
 }  // namespace
 
-std::vector<std::string> train_word_pieces(const WordCounts& words, const WordPieceTraining& options) {
+std::vector<std::string> train_word_pieces(const WordCounts& words, const WordPieceTrainerOptions& options) {
   return Trainer(words, options).run();
 }
 

@@ -12,8 +12,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "keys are cut out of the text as little-endian words");
 
-enum Ascii : uint8_t { kWordByte, kSpaceByte, kPunctByte, kOtherByte };
-
 // The next eight bytes, zeros past the end.
 inline uint64_t load_text(const char* p, const char* end) {
   uint64_t bytes = 0;
@@ -24,15 +22,15 @@ inline uint64_t load_text(const char* p, const char* end) {
   return bytes;
 }
 
-// How many of the eight bytes, from the first on, are ASCII letters or digits; and these in lower case
-// (if `lower_bit` is 0x2020...; unchanged if 0), the others zero.
+// The leading ASCII letters and digits of eight bytes, in lower case if `lower_bit` is 0x2020... (unchanged
+// if 0), with zeros after them, and how many they are.
 struct Cut {
   uint64_t bytes;
   unsigned count;
 };
 inline Cut cut_word(uint64_t x, uint64_t lower_bit) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x80 * kOnes;
-  // Per byte without carries: adding 0x80 - c sets the high bit if the byte is at least c.
+  // In each byte, without carries: adding 0x80 - c sets the high bit if the byte is at least c.
   uint64_t seven = x & ~kHigh, low = seven | 0x20 * kOnes;
   uint64_t letter = (low + (0x80 - 'a') * kOnes) & ~(low + (0x7F - 'z') * kOnes);
   uint64_t digit = (seven + (0x80 - '0') * kOnes) & ~(seven + (0x7F - '9') * kOnes);
@@ -43,11 +41,11 @@ inline Cut cut_word(uint64_t x, uint64_t lower_bit) {
   return {lowered & ((uint64_t{1} << bits) - 1), bits / 8};
 }
 
-// decode_utf8 with the common cases in line.
+// decode_utf8 with the common cases inlined.
 inline Decoded decode_inline(const char* p, const char* end) {
   uint8_t lead = uint8_t(*p);
   if (end - p >= 3) [[likely]] {
-    uint32_t second = uint8_t(p[1]) ^ 0x80u, third = uint8_t(p[2]) ^ 0x80u;  // below 64 if continuations
+    uint32_t second = uint8_t(p[1]) ^ 0x80u, third = uint8_t(p[2]) ^ 0x80u;  // below 64 in continuation bytes
     if (lead >= 0xC2 && lead < 0xE0 && second < 64) return {(lead & 0x1Fu) << 6 | second, 2};
     uint32_t point = (lead & 0x0Fu) << 12 | second << 6 | third;
     if ((lead & 0xF0) == 0xE0 && (second | third) < 64 && point >= 0x800 && (point & 0xF800) != 0xD800)
@@ -58,16 +56,16 @@ inline Decoded decode_inline(const char* p, const char* end) {
 
 }  // namespace
 
-// A word under way: its normalised bytes, and for each byte the code point of the text it came from.
-// Past max_word_chars only the count goes on.
-struct WordPiece::Word {
+// A word that is being read: its normalized bytes, and the origin of each. Beyond kMaxWordChars only `chars`
+// and `last` change.
+struct BertSegmenter::Word {
   static constexpr size_t kBytes = 4 * kMaxWordChars;
   char bytes[kBytes + kPadding];
   uint32_t origins[kBytes + 4];
   size_t n = 0, chars = 0;
-  uint32_t last = 0;
+  uint32_t last = 0;  // the origin of the last code point
 
-  // Four bytes are copied whatever the length.
+  // Reads four bytes of `utf8` whatever the length.
   void append(const char* utf8, size_t length, uint32_t origin) {
     last = origin;
     if (++chars > kMaxWordChars) return;
@@ -81,75 +79,47 @@ struct WordPiece::Word {
   }
 };
 
-WordPiece::WordPiece(Vocabulary vocabulary, const WordPieceSettings& settings,
-                     const std::vector<AddedToken>& added)
-    : vocabulary_(std::move(vocabulary)), settings_(settings), table_(settings.normalizer) {
-  std::vector<AddedToken> raw, normalized;
-  for (const AddedToken& t : added) (t.normalized ? normalized : raw).push_back(t);
-  raw_ = AddedTokens(std::move(raw));
-  normalized_ = AddedTokens(std::move(normalized));
-
+BertSegmenter::BertSegmenter(WordPiece model, const BertNormalizerSettings& normalizer,
+                             const std::vector<AddedToken>& added)
+    : model_(std::move(model)),
+      normalizer_(normalizer),
+      raw_(added, false),
+      normalized_(added, true),
+      table_(normalizer) {
   for (uint32_t c = 0; c < 256; ++c) {
-    ascii_[c] = kOtherByte;
-    if (c >= 128) continue;
-    Turn turn = CharTable::turn(table_[c]);
-    if (turn == Turn::kSpace) ascii_[c] = kSpaceByte;
-    if (turn == Turn::kPunct) ascii_[c] = kPunctByte;
-    if (turn == Turn::kKeep || turn == Turn::kOne) ascii_[c] = kWordByte;
-    char key[1 + kPadding] = {char(c)};
-    int32_t id = vocabulary_.find(key, 1, false);
-    ascii_id_[c] = id < 0 ? settings_.unk_id : id;
-  }
-}
-
-template <class Place>
-void WordPiece::push_pieces(const char* word, size_t n, const Place& place, Pieces& out) const {
-  size_t mark = out.ids.size();
-  for (size_t begin = 0; begin < n;) {
-    bool continues = begin > 0;
-    size_t length = 0;
-    int32_t id = vocabulary_.find_longest(word + begin, n - begin, continues, length);
-    if (id < 0) {  // one piece that does not match makes the whole word unknown
-      out.cut(mark);
-      out.push(settings_.unk_id, place(0), place(n - 1) + 1);
-      break;
+    AsciiClass type = AsciiClass::kOther;
+    if (c < 128) {
+      const CharAction action = BertCharTable::action(table_[c]);
+      if (action == CharAction::kSpace) type = AsciiClass::kSpace;
+      if (action == CharAction::kPunct) type = AsciiClass::kPunct;
+      if (action == CharAction::kKeep || action == CharAction::kReplace) type = AsciiClass::kWord;
+      const char key[1 + kPadding] = {char(c)};
+      ascii_id_[c] = model_.id_or_unk(key, 1);
     }
-    out.push(id, place(begin), place(begin + length - 1) + 1);
-    begin += length;
-  }
-  ++out.word;
-}
-
-void WordPiece::push_word(const char* word, size_t n, size_t chars, const uint32_t* origins,
-                          Pieces& out) const {
-  if (chars > settings_.max_word_chars) {
-    out.push(settings_.unk_id, origins[0], origins[n - 1] + 1), ++out.word;
-  } else if (int32_t id = vocabulary_.find(word, n, false); id >= 0) {
-    out.push(id, origins[0], origins[n - 1] + 1), ++out.word;
-  } else {
-    push_pieces(
-        word, n, [&](size_t i) { return origins[i]; }, out);
+    ascii_class_[c] = type;
   }
 }
 
-bool WordPiece::fast(std::string_view text, uint32_t index, Pieces& out) const {
+bool BertSegmenter::fast_path(std::string_view text, uint32_t index, PieceWriter& out) const {
   const char *p = text.data(), *const end = p + text.size();
-  const uint64_t lower_bit = settings_.normalizer.lowercase ? 0x2020202020202020 : 0;
+  const uint64_t lower_bit = normalizer_.lowercase ? 0x2020202020202020 : 0;
   Word word;
   while (p < end) {
-    switch (ascii_[uint8_t(*p)]) {
-      case kSpaceByte:
+    switch (ascii_class_[uint8_t(*p)]) {
+      case AsciiClass::kSpace:
         ++p, ++index;
         continue;
-      case kPunctByte:
+      case AsciiClass::kPunct:
         if (out.full()) return true;
-        out.push(ascii_id_[uint8_t(*p)], index, index + 1);
-        ++out.word, ++p, ++index;
+        out.push_word(ascii_id_[uint8_t(*p)], index, index + 1);
+        ++p, ++index;
         continue;
-      case kOtherByte:
+      case AsciiClass::kOther:
         if (out.full()) return true;
-        if (!(p = mixed_word(p, end, index, word, out))) return false;
+        if (!(p = push_mixed_words(p, end, index, word, out))) return false;
         continue;
+      case AsciiClass::kWord:
+        break;
     }
     if (out.full()) return true;
     Cut low = cut_word(load_text(p, end), lower_bit), high = {0, 0};
@@ -167,93 +137,92 @@ bool WordPiece::fast(std::string_view text, uint32_t index, Pieces& out) const {
         }
       }
     }
-    if (p + n < end && ascii_[uint8_t(p[n])] == kOtherByte) {
-      if (!(p = mixed_word(p, end, index, word, out))) return false;
+    if (p + n < end && ascii_class_[uint8_t(p[n])] == AsciiClass::kOther) {
+      if (!(p = push_mixed_words(p, end, index, word, out))) return false;
       continue;
     }
     uint32_t begin = index;
     p += n, index += uint32_t(n);
-    if (n > settings_.max_word_chars) {
-      out.push(settings_.unk_id, begin, index), ++out.word;
-    } else if (int32_t id = n <= 16 ? vocabulary_.find_short(low.bytes, high.bytes, n)
-                                    : vocabulary_.find(word.bytes, n, false);
+    if (n > model_.max_word_chars()) {
+      out.push_word(model_.unk_id(), begin, index);
+    } else if (int32_t id = n <= 16 ? model_.vocabulary().find_short(low.bytes, high.bytes, n)
+                                    : model_.vocabulary().find(word.bytes, n, false);
                id >= 0) {
-      out.push(id, begin, index), ++out.word;
+      out.push_word(id, begin, index);
     } else {
-      push_pieces(
+      model_.push_pieces(
           word.bytes, n, [begin](size_t i) { return begin + uint32_t(i); }, out);
     }
   }
   return true;
 }
 
-// From p to the end of the word there, and on as long as the text is not ASCII. Returns where it stopped,
-// nullptr if the text needs the thorough road.
-const char* WordPiece::mixed_word(const char* p, const char* end, uint32_t& index, Word& word,
-                                  Pieces& out) const {
+// Pushes words from p on that contain other code points than ASCII letters and digits. Returns where it
+// stopped, or nullptr if the text needs the slow path.
+const char* BertSegmenter::push_mixed_words(const char* p, const char* end, uint32_t& index, Word& word,
+                                            PieceWriter& out) const {
   auto flush = [&] {
     if (word.chars == 0) return;
-    if (word.chars > settings_.max_word_chars)
-      out.push(settings_.unk_id, word.origins[0], word.last + 1), ++out.word;
+    if (word.chars > model_.max_word_chars())
+      out.push_word(model_.unk_id(), word.origins[0], word.last + 1);
     else
-      push_word(word.bytes, word.n, word.chars, word.origins, out);
+      model_.push_word(word.bytes, word.n, word.chars, word.origins, out);
     word.n = word.chars = 0;
   };
   word.n = word.chars = 0;
   const char* const start = p;
-  const bool lowercase = settings_.normalizer.lowercase;
+  const bool lowercase = normalizer_.lowercase;
   for (; p < end; ++index) {
     uint8_t byte = uint8_t(*p);
     if (byte < 0x80) {
-      Ascii what = Ascii(ascii_[byte]);
-      if (what == kOtherByte) {
+      const AsciiClass type = ascii_class_[byte];
+      if (type == AsciiClass::kOther) {
         ++p;
         continue;
       }
-      if (what != kWordByte) break;
-      if (word.chars == 0 && p != start) return p;  // a new word: the fast loop takes it
+      if (type != AsciiClass::kWord) break;
+      if (word.chars == 0 && p != start) return p;  // a new word, left to the faster loop
       word.append(uint32_t(lowercase && byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte), index);
       ++p;
       continue;
     }
     auto [point, length] = decode_inline(p, end);
     uint32_t entry = table_[point];
-    switch (CharTable::turn(entry)) {
-      case Turn::kKeep:
+    switch (BertCharTable::action(entry)) {
+      case CharAction::kKeep:
         if (point == kReplacement || end - p < 4)
-          word.append(point, index);  // bad bytes are not copied
+          word.append(point, index);  // invalid bytes must not be copied
         else
           word.append(p, length, index);
         break;
-      case Turn::kOne:
-        word.append(CharTable::payload(entry), index);
+      case CharAction::kReplace:
+        word.append(BertCharTable::payload(entry), index);
         break;
-      case Turn::kMany: {
-        const uint32_t* sequence = table_.sequence(CharTable::payload(entry));
+      case CharAction::kExpand: {
+        const uint32_t* sequence = table_.sequence(BertCharTable::payload(entry));
         for (uint32_t i = 1; i <= sequence[0]; ++i) word.append(sequence[i], index);
         break;
       }
-      case Turn::kHangul: {
+      case CharAction::kHangul: {
         Mapped jamo = decompose_hangul(point);
         for (uint32_t i = 0; i < jamo.count; ++i) word.append(jamo.points[i], index);
         break;
       }
-      case Turn::kDrop:
+      case CharAction::kDrop:
         break;
-      case Turn::kSpace:
+      case CharAction::kSpace:
         flush();
         break;
-      case Turn::kPunct: {
+      case CharAction::kPunct: {
         flush();
         if (out.full()) return end;
-        uint32_t becomes = CharTable::payload(entry);
+        uint32_t becomes = BertCharTable::payload(entry);
         char key[4 + kPadding];
         size_t n = encode_utf8(becomes ? becomes : point, key);
-        int32_t id = vocabulary_.find(key, n, false);
-        out.push(id < 0 ? settings_.unk_id : id, index, index + 1), ++out.word;
+        out.push_word(model_.id_or_unk(key, n), index, index + 1);
         break;
       }
-      case Turn::kThorough:
+      case CharAction::kSlowPath:
         return nullptr;
     }
     if (out.full()) return end;
@@ -263,20 +232,21 @@ const char* WordPiece::mixed_word(const char* p, const char* end, uint32_t& inde
   return p;
 }
 
-void WordPiece::thorough(std::string_view text, uint32_t first, bool skip_special, Pieces& out) const {
-  Normalized& normalized = out.workspace.bert;
-  normalize(text, first, settings_.normalizer, normalized);
+void BertSegmenter::slow_path(std::string_view text, uint32_t first, bool skip_special,
+                              PieceWriter& out) const {
+  BertNormalized& normalized = out.buffers.bert;
+  bert_normalize(text, first, normalizer_, normalized);
   const uint32_t* origins = normalized.origins.data();
   normalized_.split(normalized.text(), skip_special, [&](size_t begin, size_t end, const AddedToken* token) {
     if (out.full()) return false;
     if (token) {
-      out.push(token->id, origins[begin], origins[end - 1] + 1), ++out.word;
+      out.push_word(token->id, origins[begin], origins[end - 1] + 1);
       return true;
     }
     const char *bytes = normalized.bytes.data(), *stop = bytes + end;
     size_t word = begin, chars = 0;
     auto flush = [&](size_t to) {
-      if (word < to) push_word(bytes + word, to - word, chars, origins + word, out);
+      if (word < to) model_.push_word(bytes + word, to - word, chars, origins + word, out);
       chars = 0;
     };
     for (size_t i = begin; i < end && !out.full();) {
@@ -284,7 +254,7 @@ void WordPiece::thorough(std::string_view text, uint32_t first, bool skip_specia
       uint8_t f = flags(point);
       if (f & (kRawSpace | kPunct)) {
         flush(i);
-        if (f & kPunct) push_word(bytes + i, length, 1, origins + i, out);
+        if (f & kPunct) model_.push_word(bytes + i, length, 1, origins + i, out);
         word = i + length;
       } else {
         ++chars;
@@ -296,22 +266,22 @@ void WordPiece::thorough(std::string_view text, uint32_t first, bool skip_specia
   });
 }
 
-void WordPiece::tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const {
-  bool try_fast = settings_.normalizer.clean_text && normalized_.empty();
-  split_counting(raw_, text, !special_tokens_in_text, 0, out, [&](std::string_view piece, uint32_t first) {
-    size_t mark = out.ids.size();
-    int32_t word = out.word;
-    if (try_fast && fast(piece, first, out)) return;
-    out.cut(mark);
-    out.word = word;
-    thorough(piece, first, !special_tokens_in_text, out);
-  });
+void BertSegmenter::tokenize(std::string_view text, bool special_tokens_in_text, PieceWriter& out) const {
+  const bool try_fast = normalizer_.clean_text && normalized_.empty();
+  split_at_added_tokens(raw_, text, !special_tokens_in_text, 0, out,
+                        [&](std::string_view part, uint32_t first) {
+                          const PieceWriter::Mark mark = out.mark();
+                          if (try_fast && fast_path(part, first, out)) return;
+                          out.rewind(mark);
+                          slow_path(part, first, !special_tokens_in_text, out);
+                        });
 }
 
-void WordPiece::tokenize_thoroughly(std::string_view text, bool special_tokens_in_text, Pieces& out) const {
-  split_counting(raw_, text, !special_tokens_in_text, 0, out, [&](std::string_view piece, uint32_t first) {
-    thorough(piece, first, !special_tokens_in_text, out);
-  });
+void BertSegmenter::tokenize_slowly(std::string_view text, bool special_tokens_in_text,
+                                    PieceWriter& out) const {
+  split_at_added_tokens(
+      raw_, text, !special_tokens_in_text, 0, out,
+      [&](std::string_view part, uint32_t first) { slow_path(part, first, !special_tokens_in_text, out); });
 }
 
 }  // namespace bertie::text

@@ -1,62 +1,54 @@
 #pragma once
-// Text to word pieces: the whole road from bytes to ids without special tokens around them.
+// BERT's normalizer, pre-tokenizer and WordPiece in one pass over the text.
 //
-// The fast road reads the text once. A run of ASCII letters and digits is cut out eight bytes at a time and
-// looked up whole; other code points take one look-up in a CharTable. Text with a code point that needs the
-// thorough normaliser is done again that way, from the last added token on.
-//
-// Const after building; any number of threads may tokenize.
+// The fast path reads the text once. A run of ASCII letters and digits is cut out eight bytes at a time and
+// looked up whole; other code points take one lookup in a BertCharTable. If a part between two added tokens
+// has a code point whose result depends on its neighbors, the slow path does the part again: bert_normalize,
+// then split, then look up. Text that is not to be cleaned, and added tokens that match normalized text, take
+// the slow path too.
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "text/steps/added_tokens.h"
+#include "text/models/word_piece.h"
 #include "text/segmenters/bert_char_table.h"
-#include "text/steps/bert_normalizer.h"
 #include "text/segmenters/segmenter.h"
+#include "text/steps/added_tokens.h"
+#include "text/steps/bert_normalizer.h"
 
 namespace bertie::text {
 
-inline constexpr size_t kMaxWordChars = 1000;  // the most that max_word_chars may say
-
-struct WordPieceSettings {
-  NormalizerSettings normalizer;
-  int32_t unk_id = 0;
-  size_t max_word_chars = 100;  // a longer word is unknown
-};
-
-class WordPiece : public Road {
+class BertSegmenter : public Segmenter {
  public:
   // `added` in order of precedence.
-  WordPiece(Vocabulary vocabulary, const WordPieceSettings& settings, const std::vector<AddedToken>& added);
+  BertSegmenter(WordPiece model, const BertNormalizerSettings& normalizer,
+                const std::vector<AddedToken>& added);
 
-  void tokenize(std::string_view text, bool special_tokens_in_text, Pieces& out) const override;
+  void tokenize(std::string_view text, bool special_tokens_in_text, PieceWriter& out) const override;
+  // Only by the slow path; for tests.
+  void tokenize_slowly(std::string_view text, bool special_tokens_in_text, PieceWriter& out) const;
 
-  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  const Vocabulary& vocabulary() const override { return model_.vocabulary(); }
   std::string_view kind() const override { return "WordPiece"; }
-  bool lowercase() const override { return settings_.normalizer.lowercase; }
+  bool lowercase() const override { return normalizer_.lowercase; }
   bool marks_continuations() const override { return true; }
-  const WordPieceSettings& settings() const { return settings_; }
-  // Only the thorough road; for tests.
-  void tokenize_thoroughly(std::string_view text, bool special_tokens_in_text, Pieces& out) const;
 
  private:
+  enum class AsciiClass : uint8_t { kWord, kSpace, kPunct, kOther };  // kOther: not ASCII, or dropped
   struct Word;
-  // False if the text needs the thorough road; then some words may have been pushed.
-  bool fast(std::string_view text, uint32_t first, Pieces& out) const;
-  void thorough(std::string_view text, uint32_t first, bool skip_special, Pieces& out) const;
-  const char* mixed_word(const char* p, const char* end, uint32_t& point_index, Word& word,
-                         Pieces& out) const;
-  void push_word(const char* word, size_t n, size_t chars, const uint32_t* origins, Pieces& out) const;
-  template <class Place>
-  void push_pieces(const char* word, size_t n, const Place& place, Pieces& out) const;
+  // `first` is the index of the first code point. Returns false if the text needs the slow path; some words
+  // may have been pushed then.
+  bool fast_path(std::string_view text, uint32_t first, PieceWriter& out) const;
+  void slow_path(std::string_view text, uint32_t first, bool skip_special, PieceWriter& out) const;
+  const char* push_mixed_words(const char* p, const char* end, uint32_t& index, Word& word,
+                               PieceWriter& out) const;
 
-  Vocabulary vocabulary_;
-  WordPieceSettings settings_;
-  AddedTokens raw_, normalized_;
-  CharTable table_;
-  uint8_t ascii_[256];     // what a byte is: see Ascii in the .cc
-  int32_t ascii_id_[128];  // a punctuation character's id
+  WordPiece model_;
+  BertNormalizerSettings normalizer_;
+  AddedTokenMatcher raw_, normalized_;
+  BertCharTable table_;
+  AsciiClass ascii_class_[256];
+  int32_t ascii_id_[128];  // the id of a character as a word, or unk_id
 };
 
 }  // namespace bertie::text

@@ -1,46 +1,47 @@
 #pragma once
-// Normalizers and pre-tokenizers of SentencePiece models in one pass, for text of code points that become one
-// code point each whatever their neighbours are: most of what is written in Latin, Greek, Cyrillic, Hebrew
-// and Arabic. What each becomes is asked of the normalizers once, when the table is made.
-//
-// Const after building; any number of threads may tokenize.
+// The fast path of SentencePiece models: normalizers and pre-tokenizers in one pass, for text of code points
+// that each become one code point whatever their neighbors are. That is most text in Latin, Greek, Cyrillic,
+// Hebrew and Arabic script. A table of the results is made by running the normalizers once for each code
+// point.
 #include <array>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "text/steps/metaspace.h"
 #include "text/segmenters/composed_segmenter.h"
+#include "text/steps/metaspace.h"
 
 namespace bertie::text {
 
-class UnigramShortcut : public Shortcut {
+class SentencePieceFastPath : public FastPath {
  public:
-  // Nothing if there is no shortcut through these steps. `parts` must outlive it, as the pipeline's do;
-  // `added` tells which code points may begin a token that is found in normalised text.
-  static std::unique_ptr<const UnigramShortcut> make(const PipelineParts& parts,
-                                                     const std::vector<AddedToken>& added);
+  // Nothing if these steps have no fast path. Refers to the normalizers and the model of `steps`. `added`
+  // tells which code points may begin a token that is matched in normalized text.
+  static std::unique_ptr<const SentencePieceFastPath> make(const SegmenterSteps& steps,
+                                                           const std::vector<AddedToken>& added);
 
   bool normalizes() const override { return true; }
-  bool tokenize(std::string_view text, uint32_t first, Pieces& out) const override;
+  bool tokenize(std::string_view text, uint32_t first, PieceWriter& out) const override;
 
  private:
-  UnigramShortcut(const PipelineParts& parts, const MarkedWords& words, const std::vector<AddedToken>& added);
-  uint32_t judge(uint32_t point, const std::array<bool, 256>& begins_token) const;
-  // What a code point becomes, with kSpace if that ends a word; kThorough if it needs the steps.
+  SentencePieceFastPath(const SegmenterSteps& steps, const MetaspaceSplit& split,
+                        const std::vector<AddedToken>& added);
+  uint32_t make_entry(uint32_t point, const std::array<bool, 256>& begins_token) const;
+  // The code point that `point` becomes, with kSpace if it ends a word; kSlowPath if it needs the steps.
   uint32_t entry(uint32_t point) const {
     if (point < kTwoBytes) return table_[point];
-    return point - kPunctuation < kPunctuationCount ? table_[kTwoBytes + point - kPunctuation] : kThorough;
+    return point - kPunctuation < kPunctuationCount ? table_[kTwoBytes + point - kPunctuation] : kSlowPath;
   }
 
+  // The table holds the code points below kTwoBytes, then kPunctuationCount ones from kPunctuation on.
   static constexpr uint32_t kTwoBytes = 0x800, kPunctuation = 0x2000, kPunctuationCount = 0x70;
-  static constexpr uint32_t kThorough = UINT32_MAX, kSpace = 1u << 31;
+  static constexpr uint32_t kSlowPath = UINT32_MAX, kSpace = 1u << 31;
 
   const Model& model_;
-  std::vector<const Normalizer*> points_;   // that decide by the code point
-  std::vector<const Normalizer*> strings_;  // before them, that must find nothing in the text
-  bool single_spaces_ = false;              // a later step looks at spaces: there must be no other kind
-  MarkedWords words_;
+  std::vector<const Normalizer*> per_point_;   // Context::kCodePoint: applied in the table
+  std::vector<const Normalizer*> per_string_;  // Context::kString: must leave the text unchanged
+  bool single_spaces_ =
+      false;  // a normalizer looks at whitespace: only single spaces inside the text are allowed
+  MetaspaceSplit split_;
   std::array<uint32_t, kTwoBytes + kPunctuationCount> table_;
 };
 

@@ -7,7 +7,9 @@
 
 namespace bertie::text {
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+AddedTokenMatcher::AddedTokenMatcher(const std::vector<AddedToken>& tokens, bool normalized) {
+  for (const AddedToken& t : tokens)
+    if (t.normalized == normalized) tokens_.push_back(t);
   auto first = [](const AddedToken& t) { return uint8_t(t.content[0]); };
   std::stable_sort(tokens_.begin(), tokens_.end(), [&](const AddedToken& a, const AddedToken& b) {
     return first(a) != first(b) ? first(a) < first(b) : a.content.size() > b.content.size();
@@ -18,7 +20,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
     only_byte_ = first(tokens_.front());
 }
 
-bool AddedTokens::find(std::string_view text, size_t from, Match& match) const {
+bool AddedTokenMatcher::find(std::string_view text, size_t from, Match& match) const {
   if (tokens_.empty()) return false;
   for (size_t i = from; i < text.size(); ++i) {
     if (only_byte_ >= 0) {
@@ -36,33 +38,12 @@ bool AddedTokens::find(std::string_view text, size_t from, Match& match) const {
   return false;
 }
 
-bool AddedTokens::stands_alone(std::string_view text, const Match& match) {
-  if (match.begin > 0) {
-    size_t p = match.begin - 1;
-    while (p > 0 && is_continuation(text[p])) --p;
-    if (flags(decode_utf8(text.data() + p, text.data() + match.begin).point) & kWordChar) return false;
-  }
-  if (match.end == text.size()) return true;
-  return !(flags(decode_utf8(text.data() + match.end, text.data() + text.size()).point) & kWordChar);
-}
-
-size_t AddedTokens::left_of_spaces(std::string_view text, size_t end) {
-  while (end > 0) {
-    size_t p = end - 1;
-    while (p > 0 && is_continuation(text[p])) --p;
-    if (!(flags(decode_utf8(text.data() + p, text.data() + end).point) & kRawSpace)) break;
-    end = p;
-  }
-  return end;
-}
-
-size_t AddedTokens::right_of_spaces(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    auto [point, length] = decode_utf8(text.data() + begin, text.data() + text.size());
-    if (!(flags(point) & kRawSpace)) break;
-    begin += length;
-  }
-  return begin;
+bool AddedTokenMatcher::is_single_word(std::string_view text, const Match& match) {
+  const char *p = text.data(), *begin = p + match.begin, *end = p + match.end, *text_end = p + text.size();
+  if (match.begin > 0 &&
+      (flags(decode_utf8(p + last_point(text.substr(0, match.begin)), begin).point) & kWordChar))
+    return false;
+  return end == text_end || !(flags(decode_utf8(end, text_end).point) & kWordChar);
 }
 
 }  // namespace bertie::text

@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
-#include "text/unicode/unicode.h"
 #include "text/models/vocabulary.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::text {
 namespace {
 
-// points: code point | origin << 32, until decomposition.
+// BertNormalized::points: code point | origin << 32.
 constexpr uint64_t pack(uint32_t point, uint32_t origin) { return point | uint64_t{origin} << 32; }
 constexpr uint32_t point_of(uint64_t packed) { return packed & 0x1FFFFF; }
 constexpr uint32_t origin_of(uint64_t packed) { return uint32_t(packed >> 32); }
 
-// While marks are put in order: class (8 bits) | place (32) | inserted (1) | code point (21). Sorting by
-// value is then a stable sort by class.
+// BertNormalized::spare: combining class (8 bits) | index (32) | inserted (1) | code point (21), so that
+// sorting by value is a stable sort by class.
 constexpr uint64_t kInserted = uint64_t{1} << 21;
-constexpr uint64_t pack_mark(uint8_t mark_class, uint32_t place, bool inserted, uint32_t point) {
-  return uint64_t{mark_class} << 54 | uint64_t{place} << 22 | (inserted ? kInserted : 0) | point;
+constexpr uint64_t pack_mark(uint8_t mark_class, uint32_t index, bool inserted, uint32_t point) {
+  return uint64_t{mark_class} << 54 | uint64_t{index} << 22 | (inserted ? kInserted : 0) | point;
 }
 
 void decompose_all(std::vector<uint64_t>& points, std::vector<uint64_t>& spare) {
@@ -37,9 +37,9 @@ void decompose_all(std::vector<uint64_t>& points, std::vector<uint64_t>& spare) 
   }
 }
 
-// Which original a part belongs to goes by its place after the ordering, not by where it came from: a part
-// that was not inserted takes the next original in turn. (So the reference aligns them.)
-void align_and_strip(std::vector<uint64_t>& points, const std::vector<uint64_t>& spare, Normalized& out) {
+// A part that was not inserted takes the next origin in turn, in the order after sorting, whichever code
+// point it came from. The reference aligns them like this.
+void align_and_strip(std::vector<uint64_t>& points, const std::vector<uint64_t>& spare, BertNormalized& out) {
   out.origins.clear();
   for (uint64_t packed : points) out.origins.push_back(origin_of(packed));
   points.clear();
@@ -52,7 +52,8 @@ void align_and_strip(std::vector<uint64_t>& points, const std::vector<uint64_t>&
 
 }  // namespace
 
-void normalize(std::string_view text, uint32_t first, const NormalizerSettings& settings, Normalized& out) {
+void bert_normalize(std::string_view text, uint32_t first, const BertNormalizerSettings& settings,
+                    BertNormalized& out) {
   auto& points = out.points;
   points.clear();
   for (const char *p = text.data(), *end = p + text.size(); p < end; ++first) {
@@ -63,10 +64,10 @@ void normalize(std::string_view text, uint32_t first, const NormalizerSettings& 
       if (f & kDrop) continue;
       if (f & kSpace) point = ' ';
     }
-    bool alone = settings.split_cjk && (f & kCjk);
-    if (alone) points.push_back(pack(' ', first));
+    bool is_cjk = settings.split_cjk && (f & kCjk);
+    if (is_cjk) points.push_back(pack(' ', first));
     points.push_back(pack(point, first));
-    if (alone) points.push_back(pack(' ', first));
+    if (is_cjk) points.push_back(pack(' ', first));
   }
   if (settings.strip_accents) {
     decompose_all(points, out.spare);
@@ -84,6 +85,12 @@ void normalize(std::string_view text, uint32_t first, const NormalizerSettings& 
     }
   }
   out.bytes.append(kPadding, '\0');
+}
+
+std::string bert_normalized_text(std::string_view text, const BertNormalizerSettings& settings) {
+  BertNormalized out;
+  bert_normalize(text, 0, settings, out);
+  return std::string(out.text());
 }
 
 }  // namespace bertie::text

@@ -1,25 +1,24 @@
 #pragma once
-// BERT's normaliser, written for exactness: clean text, spaces around Chinese characters, canonical
-// decomposition and removal of marks, lower case, in this order, with every byte of the result knowing
-// which code point of the original it came from.
+// BertNormalizer: clean text, put spaces around Chinese characters, decompose and remove marks, lowercase, in
+// this order, with an origin for every byte of the result.
 //
-// The fast road (text/segmenters/bert_segmenter.cc) does the same with one table look-up per code point. It comes here
-// for what one code point alone does not decide: marks that are kept and may change places, added tokens
-// that match normalised text, and text that is not to be cleaned.
+// BertSegmenter does the same with one table lookup per code point, and calls this where that is not enough
+// (segmenters/bert_segmenter.h).
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "text/buffers.h"
 
 namespace bertie::text {
 
-struct NormalizerSettings {
+struct BertNormalizerSettings {
   bool clean_text = true, split_cjk = true, strip_accents = true, lowercase = true;
 };
 
-// In Normalized (text/buffers.h), `bytes` is UTF-8 followed by kPadding zeros that text() leaves out, and
-// origins[i] is the index of the code point that byte i came from.
-// The first code point of `text` is number `first`.
-void normalize(std::string_view text, uint32_t first, const NormalizerSettings& settings, Normalized& out);
+// The first code point of `text` has index `first`.
+void bert_normalize(std::string_view text, uint32_t first, const BertNormalizerSettings& settings,
+                    BertNormalized& out);
+std::string bert_normalized_text(std::string_view text, const BertNormalizerSettings& settings);
 
 }  // namespace bertie::text

@@ -7,8 +7,8 @@
 namespace bertie::text {
 namespace {
 
-// What can be seen stands for itself; the rest, in order, begins at U+0100.
-constexpr bool stands_for_itself(uint32_t byte) {
+// Printable bytes stand for themselves; the others, in order, are U+0100 and the code points that follow.
+constexpr bool is_printable(uint32_t byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
@@ -21,7 +21,7 @@ constexpr Tables kTables = [] {
   t.bytes.fill(-1);
   uint16_t next = 0x100;
   for (uint32_t b = 0; b < 256; ++b) {
-    t.points[b] = stands_for_itself(b) ? uint16_t(b) : next++;
+    t.points[b] = is_printable(b) ? uint16_t(b) : next++;
     t.bytes[t.points[b]] = int16_t(b);
   }
   return t;

@@ -1,6 +1,5 @@
 #pragma once
-// Bytes as characters: byte-level BPE writes every byte as a printable code point of its own ("Ġ" for a
-// space), so that a vocabulary is text.
+// Byte-level BPE writes every byte as a printable code point ("Ġ" for a space), so that a vocabulary is text.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "text/json_object.h"
 #include "text/steps/byte_level.h"
 #include "text/steps/metaspace.h"
 #include "text/unicode/unicode.h"
@@ -15,22 +16,16 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 namespace {
 
-void join(std::vector<std::string>& tokens) {
-  if (tokens.empty()) return;
-  for (size_t i = 1; i < tokens.size(); ++i) tokens[0] += tokens[i];
-  tokens.resize(1);
-}
-
-// Joins with spaces: what the reference does without a decoder.
-class Spaces : public Decoder {
+// Puts spaces between tokens: what the reference does without a decoder.
+class JoinWithSpaces : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');
   }
 };
 
-class WordPieces : public Decoder {
+class WordPieceDecoder : public Decoder {
  public:
-  WordPieces(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
@@ -45,7 +40,7 @@ class WordPieces : public Decoder {
   }
 
  private:
-  // Spaces that English does not write. Applied to each token with the space before it, in this order.
+  // Removes spaces that English does not write, from each token with the space before it, in this order.
   static void clean_up(std::string& token) {
     static constexpr std::string_view kRules[][2] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -59,8 +54,8 @@ class WordPieces : public Decoder {
   bool cleanup_;
 };
 
-// Bytes again; a token with a character that stands for no byte is taken as it is.
-class ByteLevel : public Decoder {
+// Maps characters back to bytes; a token with a character that stands for no byte is kept as it is.
+class ByteLevelDecoder : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     std::string all, bytes;
     for (const std::string& token : tokens) all += byte_level_bytes(token, bytes) ? bytes : token;
@@ -70,10 +65,10 @@ class ByteLevel : public Decoder {
   }
 };
 
-// Classic BPE: a suffix ends a word.
-class Suffixed : public Decoder {
+// A suffix marks the end of a word, as in BPE before byte-level BPE.
+class BpeDecoder : public Decoder {
  public:
-  explicit Suffixed(std::string suffix) : suffix_(std::move(suffix)) {}
+  explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
   void apply(std::vector<std::string>& tokens) const override {
     if (suffix_.empty()) return;
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -86,8 +81,9 @@ class Suffixed : public Decoder {
 
 class Fuse : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
-    if (tokens.empty()) tokens.emplace_back();
-    join(tokens);
+    std::string all;
+    for (const std::string& token : tokens) all += token;
+    tokens.assign(1, all);
   }
 };
 
@@ -102,7 +98,7 @@ class Replace : public Decoder {
   std::string from_, to_;
 };
 
-// "<0x41>" is byte 0x41. Bytes that follow each other are one text; if it is not UTF-8, U+FFFD for each.
+// "<0x41>" is byte 0x41. A run of bytes is one text, or a U+FFFD for each byte if it is not UTF-8.
 class ByteFallback : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     std::vector<std::string> out;
@@ -135,7 +131,8 @@ class ByteFallback : public Decoder {
   }
 };
 
-// Takes at most so many of one character from the beginning and the end of every token.
+// Removes up to `left` and `right` repetitions of one character from the beginning and the end of every
+// token.
 class Strip : public Decoder {
  public:
   Strip(std::string content, size_t left, size_t right)
@@ -153,11 +150,11 @@ class Strip : public Decoder {
   size_t left_, right_;
 };
 
-std::unique_ptr<const Decoder> make_decoder(const Section& s) {
+std::unique_ptr<const Decoder> make_decoder(const JsonObject& s) {
   std::string type = s.type();
   if (type == "WordPiece") return word_piece_decoder(s.string("prefix", "##"), s.flag("cleanup", true));
   if (type == "ByteLevel") return byte_level_decoder();
-  if (type == "BPEDecoder") return std::make_unique<Suffixed>(s.string("suffix", "</w>"));
+  if (type == "BPEDecoder") return std::make_unique<BpeDecoder>(s.string("suffix", "</w>"));
   if (type == "Metaspace") return metaspace_decoder(read_metaspace(s));
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
   if (type == "Strip") {
@@ -167,7 +164,7 @@ std::unique_ptr<const Decoder> make_decoder(const Section& s) {
   }
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Replace") {
-    std::string from = s.section("pattern").string("String", "");
+    std::string from = s.object("pattern").string("String", "");
     if (from.empty()) s.unsupported("pattern", "{\"String\": text}");
     return std::make_unique<Replace>(from, s.string("content", {}));
   }
@@ -178,14 +175,14 @@ std::unique_ptr<const Decoder> make_decoder(const Section& s) {
 }  // namespace
 
 std::unique_ptr<const Decoder> word_piece_decoder(std::string prefix, bool cleanup) {
-  return std::make_unique<WordPieces>(std::move(prefix), cleanup);
+  return std::make_unique<WordPieceDecoder>(std::move(prefix), cleanup);
 }
-std::unique_ptr<const Decoder> byte_level_decoder() { return std::make_unique<ByteLevel>(); }
+std::unique_ptr<const Decoder> byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
 
-Decoders make_decoders(const Section& section) {
+Decoders make_decoders(const JsonObject& object) {
   Decoders out;
-  for (const Section& step : flattened(section, "decoders")) out.push_back(make_decoder(step));
-  if (section.missing()) out.push_back(std::make_unique<Spaces>());
+  for (const JsonObject& step : flatten_sequence(object, "decoders")) out.push_back(make_decoder(step));
+  if (object.missing()) out.push_back(std::make_unique<JoinWithSpaces>());
   return out;
 }
 

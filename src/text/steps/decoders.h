@@ -1,13 +1,14 @@
 #pragma once
-// Ids back to text: the decoders of a tokenizer.json. Each step changes the list of tokens; at the end they
-// are joined without anything between them.
+// The decoders of a tokenizer.json: tokens back to text. Each one changes the list of tokens; at the end the
+// tokens are concatenated. To add one, derive from Decoder and name it in make_decoder.
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "text/json_object.h"
-
 namespace bertie::text {
+
+class JsonObject;
 
 class Decoder {
  public:
@@ -16,9 +17,9 @@ class Decoder {
 };
 using Decoders = std::vector<std::unique_ptr<const Decoder>>;
 
-// The section "decoder"; if it is missing, tokens are joined with spaces. Throws Error for one that we do not
-// know.
-Decoders make_decoders(const Section& section);
+// From the object "decoder"; if it is missing, tokens are joined with spaces. Throws Error for an unknown
+// type.
+Decoders make_decoders(const JsonObject& object);
 std::unique_ptr<const Decoder> word_piece_decoder(std::string prefix = "##", bool cleanup = true);
 std::unique_ptr<const Decoder> byte_level_decoder();
 

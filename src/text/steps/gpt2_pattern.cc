@@ -7,31 +7,32 @@
 
 namespace bertie::text {
 
-const Gpt2Words& Gpt2Words::get() {
-  static const Gpt2Words words;
-  return words;
+const Gpt2Pattern& Gpt2Pattern::get() {
+  static const Gpt2Pattern pattern;
+  return pattern;
 }
 
-Gpt2Words::Gpt2Words() {
-  std::vector<Kind> all(kPoints, Kind::kOther);
+Gpt2Pattern::Gpt2Pattern() {
+  std::vector<CharKind> all(kPoints, CharKind::kOther);
   for (size_t i = 0; i < kKindRunCount; ++i)
     std::fill(all.begin() + kKindRuns[i].first, all.begin() + kKindRuns[i].last + 1,
-              Kind(kKindRuns[i].value));
-  std::map<std::vector<Kind>, uint16_t> known;  // pages of equal content are shared
+              CharKind(kKindRuns[i].value));
+  std::map<std::vector<CharKind>, uint16_t> known;  // pages of equal content are shared
   for (auto page = all.begin(); page != all.end(); page += kMask + 1) {
-    auto [place, added] = known.emplace(std::vector<Kind>(page, page + kMask + 1), uint16_t(known.size()));
+    auto [known_page, added] =
+        known.emplace(std::vector<CharKind>(page, page + kMask + 1), uint16_t(known.size()));
     if (added) entries_.insert(entries_.end(), page, page + kMask + 1);
-    pages_.push_back(place->second);
+    pages_.push_back(known_page->second);
   }
 }
 
-const char* Gpt2Words::end_of_spaces(const char* p, const char* end) const {
+const char* Gpt2Pattern::end_of_spaces(const char* p, const char* end) const {
   const char *q = p, *last = p;
   while (q < end) {
-    Seen seen = look(q, end);
-    if (seen.kind != Kind::kSpace) return last == p ? q : last;
+    Classified next = classify(q, end);
+    if (next.kind != CharKind::kSpace) return last == p ? q : last;
     last = q;
-    q += seen.length;
+    q += next.length;
   }
   return q;
 }

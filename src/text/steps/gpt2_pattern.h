@@ -1,9 +1,10 @@
 #pragma once
-// The words of GPT-2's pattern, by hand:
+// GPT-2's pattern, which splits text into words, without a regular expression engine:
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// A word takes the one space before it; of more spaces the last goes with the word, the others are a word.
+// A word includes one space before it. Of a run of spaces the last belongs to the word after it; the others
+// are a word of their own.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -12,39 +13,39 @@
 
 namespace bertie::text {
 
-inline constexpr std::string_view kGpt2Pattern =
+inline constexpr std::string_view kGpt2Regex =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-class Gpt2Words {
+class Gpt2Pattern {
  public:
-  // One look-up a code point: two levels, 128 code points a page. Built once, const.
-  static const Gpt2Words& get();
+  // Built on first use.
+  static const Gpt2Pattern& get();
 
-  // Where the word that begins at p ends; p < end, valid UTF-8.
-  const char* end_of_word(const char* p, const char* end) const {
+  // The end of the word that begins at p; p < end, valid UTF-8.
+  const char* end_of_match(const char* p, const char* end) const {
     const char* q = p + (*p == ' ' && p + 1 < end);
-    Seen seen = look(q, end);
-    if (seen.kind == Kind::kSpace) return end_of_spaces(p, end);
+    Classified next = classify(q, end);
+    if (next.kind == CharKind::kSpace) return end_of_spaces(p, end);
     if (*p == '\'')
       if (size_t n = contraction(p, end)) return p + n;
     do {
-      q += seen.length;
+      q += next.length;
       if (q == end) return q;
-      Kind before = seen.kind;
-      seen = look(q, end);
-      if (seen.kind != before) return q;
+      CharKind before = next.kind;
+      next = classify(q, end);
+      if (next.kind != before) return q;
     } while (true);
   }
 
  private:
-  struct Seen {
-    Kind kind;
+  struct Classified {
+    CharKind kind;
     uint32_t length;
   };
   static constexpr uint32_t kShift = 7, kMask = (1u << kShift) - 1;
 
-  Gpt2Words();
-  Seen look(const char* p, const char* end) const {
+  Gpt2Pattern();
+  Classified classify(const char* p, const char* end) const {
     uint8_t byte = uint8_t(*p);
     if (byte < 0x80) return {entries_[byte], 1};
     auto [point, length] = decode_utf8(p, end);
@@ -59,8 +60,9 @@ class Gpt2Words {
     return ((c == 'r' || c == 'v') && p[2] == 'e') || (c == 'l' && p[2] == 'l') ? 3 : 0;
   }
 
+  // A two-level table, 128 code points a page; page 0 is ASCII.
   std::vector<uint16_t> pages_;
-  std::vector<Kind> entries_;  // page 0 is ASCII
+  std::vector<CharKind> entries_;
 };
 
 }  // namespace bertie::text

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "text/json_object.h"
 #include "text/steps/charsmap.h"
 #include "text/steps/transform.h"
-#include "text/unicode/unicode.h"
 #include "text/unicode/forms.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::text {
 namespace {
@@ -14,57 +15,48 @@ bool is_ascii(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return uint8_t(c) >= 0x80; });
 }
 
-template <class Visit>
-void for_each_point(std::string_view text, const Visit& visit) {
-  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
-    auto [point, length] = decode_utf8(p, end);
-    visit(point);
-    p += length;
-  }
-}
-
-// Leaves out what keep() refuses.
+// Removes the code points that keep() rejects.
 template <class Keep>
-void filter(Aligned& text, Workspace& w, const Keep& keep) {
-  auto& changes = w.numbers[0];
+void filter(NormalizedString& text, Buffers& buffers, const Keep& keep) {
+  auto& changes = buffers.packed[0];
   changes.clear();
-  size_t skipped = 0;
-  bool all = true;
+  size_t removed_at_start = 0;
+  bool unchanged = true;
   for_each_point(text.bytes, [&](uint32_t point) {
     if (keep(point)) {
       changes.push_back(pack({point, 0}));
       return;
     }
-    all = false;
+    unchanged = false;
     if (changes.empty()) {
-      ++skipped;
+      ++removed_at_start;
     } else {
-      Change last = unpack(changes.back());
+      CharChange last = unpack(changes.back());
       changes.back() = pack({last.point, last.change - 1});
     }
   });
-  if (!all) rewrite(text, changes, skipped, w.spare);
+  if (!unchanged) transform(text, changes, removed_at_start, buffers.spare);
 }
 
 class Lowercase : public Normalizer {
  public:
-  Sees sees() const override { return Sees::kPoint; }
-  void apply(Aligned& text, Workspace& w) const override {
-    if (leaves_alone(text.bytes)) return;
+  Context context() const override { return Context::kCodePoint; }
+  void apply(NormalizedString& text, Buffers& buffers) const override {
+    if (leaves_unchanged(text.bytes)) return;
     if (is_ascii(text.bytes)) {
       for (char& c : text.bytes)
         if (c >= 'A' && c <= 'Z') c = char(c | 0x20);
       return;
     }
-    auto& changes = w.numbers[0];
+    auto& changes = buffers.packed[0];
     changes.clear();
     for_each_point(text.bytes, [&](uint32_t point) {
       const Mapped mapped = lower(point);
       for (uint32_t i = 0; i < mapped.count; ++i) changes.push_back(pack({mapped.points[i], i > 0}));
     });
-    rewrite(text, changes, 0, w.spare);
+    transform(text, changes, 0, buffers.spare);
   }
-  bool leaves_alone(std::string_view text) const override {
+  bool leaves_unchanged(std::string_view text) const override {
     return std::none_of(text.begin(), text.end(),
                         [](char c) { return uint8_t(c) >= 0x80 || (c >= 'A' && c <= 'Z'); });
   }
@@ -72,33 +64,33 @@ class Lowercase : public Normalizer {
 
 class StripAccents : public Normalizer {
  public:
-  Sees sees() const override { return Sees::kPoint; }
-  void apply(Aligned& text, Workspace& w) const override {
-    if (leaves_alone(text.bytes)) return;
-    filter(text, w, [](uint32_t point) { return point < 0x80 || !(flags(point) & kCombining); });
+  Context context() const override { return Context::kCodePoint; }
+  void apply(NormalizedString& text, Buffers& buffers) const override {
+    if (leaves_unchanged(text.bytes)) return;
+    filter(text, buffers, [](uint32_t point) { return point < 0x80 || !(flags(point) & kCombining); });
   }
-  bool leaves_alone(std::string_view text) const override { return is_ascii(text); }
+  bool leaves_unchanged(std::string_view text) const override { return is_ascii(text); }
 };
 
 // NFD, NFKD, NFC, NFKC.
-class Form : public Normalizer {
+class NormalizationForm : public Normalizer {
  public:
-  Form(bool compatible, bool composed) : compatible_(compatible), composed_(composed) {}
-  Sees sees() const override { return Sees::kPoint; }
-  void apply(Aligned& text, Workspace& w) const override {
-    if (leaves_alone(text.bytes)) return;
-    decompose_all(text.bytes, w.numbers[0], w.numbers[1]);
-    if (composed_) compose_all(w.numbers[0], w.numbers[1]);
-    rewrite(text, w.numbers[0], 0, w.spare);
+  NormalizationForm(bool compatibility, bool composed) : compatibility_(compatibility), composed_(composed) {}
+  Context context() const override { return Context::kCodePoint; }
+  void apply(NormalizedString& text, Buffers& buffers) const override {
+    if (leaves_unchanged(text.bytes)) return;
+    decompose_all(text.bytes, buffers.packed[0], buffers.packed[1]);
+    if (composed_) compose_all(buffers.packed[0], buffers.packed[1]);
+    transform(text, buffers.packed[0], 0, buffers.spare);
   }
-  bool leaves_alone(std::string_view text) const override { return is_ascii(text); }
+  bool leaves_unchanged(std::string_view text) const override { return is_ascii(text); }
 
  private:
-  // Parts in order, each run of marks sorted by class. Parts after the first are inserted.
+  // Writes the decomposition, each run of marks sorted by combining class. All but the first part of a code
+  // point are inserted.
   void decompose_all(std::string_view text, std::vector<uint64_t>& out, std::vector<uint64_t>& marks) const {
     out.clear(), marks.clear();
-    // A mark while it waits for its neighbours: class (8 bits) | place in the run (32) | inserted (1) | point
-    // (21).
+    // `marks` is a run: class (8 bits) | index in the run (32) | inserted (1) | code point (21).
     auto flush = [&] {
       if (marks.size() > 1) std::sort(marks.begin(), marks.end());
       for (uint64_t m : marks) out.push_back(pack({uint32_t(m & 0x1FFFFF), int32_t(m >> 21 & 1)}));
@@ -110,7 +102,7 @@ class Form : public Normalizer {
       if (point < 0x80)
         parts[0] = point;
       else
-        count = decompose_into(point, compatible_, parts);
+        count = decompose_into(point, compatibility_, parts);
       for (size_t i = 0; i < count; ++i) {
         const uint64_t mark_class = parts[i] < 0x80 ? 0 : combining_class(parts[i]);
         if (mark_class == 0) {
@@ -124,17 +116,17 @@ class Form : public Normalizer {
     flush();
   }
 
-  // Puts together what composes: a starter and the marks after it that no mark of the same class or higher
-  // keeps apart. What two became uses up what both did.
+  // Composes a starter with the marks after it, unless a mark of the same or a higher class is between them.
+  // The composed code point replaces what both did.
   static void compose_all(std::vector<uint64_t>& parts, std::vector<uint64_t>& out) {
     out.clear();
     size_t starter = SIZE_MAX;  // in out
-    int last_class = -1;        // of what stands between the starter and here; -1: nothing
+    int last_class = -1;        // of the last mark after the starter; -1: none
     for (uint64_t packed : parts) {
-      const Change part = unpack(packed);
+      const CharChange part = unpack(packed);
       const int mark_class = part.point < 0x80 ? 0 : combining_class(part.point);
-      if (starter != SIZE_MAX && last_class < (mark_class == 0 ? 0 : mark_class)) {
-        const Change base = unpack(out[starter]);
+      if (starter != SIZE_MAX && last_class < mark_class) {
+        const CharChange base = unpack(out[starter]);
         if (uint32_t both = compose(base.point, part.point)) {
           out[starter] = pack({both, base.change + part.change - 1});
           continue;
@@ -149,46 +141,36 @@ class Form : public Normalizer {
     std::swap(parts, out);
   }
 
-  bool compatible_, composed_;
+  bool compatibility_, composed_;
 };
 
 class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  Sees sees() const override { return Sees::kSpaces; }
-  void apply(Aligned& text, Workspace&) const override {
-    size_t begin = 0, end = text.bytes.size();
-    const char* p = text.bytes.data();
-    while (left_ && begin < end) {
-      auto [point, length] = decode_utf8(p + begin, p + end);
-      if (!(flags(point) & kRawSpace)) break;
-      begin += length;
-    }
-    while (right_ && begin < end) {
-      size_t last = end - 1;
-      while (last > begin && is_continuation(p[last])) --last;
-      if (!(flags(decode_utf8(p + last, p + end).point) & kRawSpace)) break;
-      end = last;
-    }
+  Context context() const override { return Context::kWhitespace; }
+  void apply(NormalizedString& text, Buffers&) const override {
+    const size_t begin = left_ ? leading_whitespace(text.bytes) : 0;
+    size_t end = text.bytes.size();
+    if (right_) end -= trailing_whitespace(std::string_view(text.bytes).substr(begin));
     text.bytes.erase(end), text.bytes.erase(0, begin);
-    text.places.erase(text.places.begin() + ptrdiff_t(end), text.places.end());
-    text.places.erase(text.places.begin(), text.places.begin() + ptrdiff_t(begin));
+    text.alignments.erase(text.alignments.begin() + ptrdiff_t(end), text.alignments.end());
+    text.alignments.erase(text.alignments.begin(), text.alignments.begin() + ptrdiff_t(begin));
   }
 
  private:
   bool left_, right_;
 };
 
-// SentencePiece's nmt rules: control characters out, odd spaces to ' '.
+// SentencePiece's nmt rules: removes control characters and replaces special spaces by ' '.
 class Nmt : public Normalizer {
  public:
-  Sees sees() const override { return Sees::kPoint; }
-  void apply(Aligned& text, Workspace& w) const override {
-    filter(text, w, [](uint32_t c) {
+  Context context() const override { return Context::kCodePoint; }
+  void apply(NormalizedString& text, Buffers& buffers) const override {
+    filter(text, buffers, [](uint32_t c) {
       return !((c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
                c == 0x9F);
     });
-    auto& changes = w.numbers[0];
+    auto& changes = buffers.packed[0];
     changes.clear();
     for_each_point(text.bytes, [&](uint32_t c) {
       const bool space = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
@@ -196,70 +178,67 @@ class Nmt : public Normalizer {
                          c == 0xFEFF || c == 0xFFFD;
       changes.push_back(pack({space ? uint32_t{' '} : c, 0}));
     });
-    rewrite(text, changes, 0, w.spare);
+    transform(text, changes, 0, buffers.spare);
   }
 };
 
-// Every match of a string, or of at least so many spaces, becomes `to`, in the place of the match's last
-// byte.
+// Replaces every match of a string, or of a run of spaces, by `to`, with the alignment of the last byte of
+// the match.
 class Replace : public Normalizer {
  public:
   Replace(std::string from, bool repeated, std::string to)
       : from_(std::move(from)), to_(std::move(to)), repeated_(repeated) {}
-  Sees sees() const override {
-    return from_.size() == 1 && !repeated_ ? Sees::kPoint : !repeated_ ? Sees::kString : Sees::kSpaces;
+  Context context() const override {
+    return from_.size() == 1 && !repeated_ ? Context::kCodePoint
+           : !repeated_                    ? Context::kString
+                                           : Context::kWhitespace;
   }
-  void apply(Aligned& text, Workspace& w) const override {
+  void apply(NormalizedString& text, Buffers& buffers) const override {
     size_t match = text.bytes.find(from_);
     if (match == std::string::npos) return;
-    Aligned& out = w.spare;
+    NormalizedString& out = buffers.spare;
     out.clear();
     size_t done = 0;
-    auto keep = [&](size_t end) {
-      out.bytes.append(text.bytes, done, end - done);
-      out.places.insert(out.places.end(), text.places.begin() + ptrdiff_t(done),
-                        text.places.begin() + ptrdiff_t(end));
-    };
     for (; match != std::string::npos; match = text.bytes.find(from_, done)) {
-      keep(match);
+      out.append(text, done, match);
       done = match + from_.size();
       while (repeated_ && done < text.bytes.size() && text.bytes[done] == from_[0]) ++done;
-      out.append(to_, text.places[done - 1]);
+      out.append(to_, text.alignments[done - 1]);
     }
-    keep(text.bytes.size());
+    out.append(text, done, text.bytes.size());
     std::swap(text, out);
   }
-  bool leaves_alone(std::string_view text) const override {
+  bool leaves_unchanged(std::string_view text) const override {
     return text.find(from_) == std::string_view::npos;
   }
 
  private:
   std::string from_, to_;
-  bool repeated_;  // from_ is one byte n times: n or more of it match
+  bool repeated_;  // from_ is n times one byte: n or more of it match
 };
 
 class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string text) : text_(std::move(text)) {}
-  void apply(Aligned& text, Workspace&) const override {
+  void apply(NormalizedString& text, Buffers&) const override {
     if (text.bytes.empty()) return;
-    const Offset place = text.places[0];
+    const Offset first = text.alignments[0];
     text.bytes.insert(0, text_);
-    text.places.insert(text.places.begin(), text_.size(), place);
+    text.alignments.insert(text.alignments.begin(), text_.size(), first);
   }
 
  private:
   std::string text_;
 };
 
-// SentencePiece's own normalisation: a map asked for each small grapheme cluster, else for each code point.
-// Of a cluster of which only the beginning is in the map the rest is lost; so it is in the reference.
+// SentencePiece's normalization: looks up each small grapheme cluster in the map, else each code point. If
+// the map has only the beginning of a cluster, the rest is lost, as in the reference.
 class Precompiled : public Normalizer {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {}
-  Sees sees() const override { return Sees::kPoint; }
-  void apply(Aligned& text, Workspace& w) const override {
-    auto& changes = w.numbers[0];
+  Context context() const override { return Context::kCodePoint; }
+  void apply(NormalizedString& text, Buffers& buffers) const override {
+    auto& changes = buffers.packed[0];
     changes.clear();
     bool changed = false;
     for (std::string_view rest = text.bytes; !rest.empty();) {
@@ -274,7 +253,7 @@ class Precompiled : public Normalizer {
         }
       while (!part.empty()) {
         auto [point, size] = decode_utf8(part.data(), part.data() + part.size());
-        // A code point that is a cluster has been looked for.
+        // A code point that is the whole cluster has been looked up already.
         auto to = size == length ? std::nullopt : map_.find(part.substr(0, size));
         if (to)
           replace(1, *to, changes), changed = true;
@@ -283,26 +262,27 @@ class Precompiled : public Normalizer {
         part.remove_prefix(size);
       }
     }
-    if (changed) rewrite(text, changes, 0, w.spare);
+    if (changed) transform(text, changes, 0, buffers.spare);
   }
 
  private:
-  // `old_count` code points become `to`: one for one as far as both go. What is left over of the old goes
-  // with the last new one; if nothing is new, with the one before, and if there is none, it is not used up.
+  // Replaces `old_count` code points by `to`, one for one. If `to` is shorter, the remaining old ones are
+  // removed after the last new code point, or after the one before the match if `to` is empty. At the start
+  // of the text there is none, and they are not removed from the alignment: the reference does the same.
   static void replace(size_t old_count, std::string_view to, std::vector<uint64_t>& changes) {
     size_t count = 0;
     for_each_point(to, [&](uint32_t point) { changes.push_back(pack({point, count++ >= old_count})); });
     if (count >= old_count || changes.empty()) return;
-    const Change last = unpack(changes.back());
+    const CharChange last = unpack(changes.back());
     changes.back() = pack({last.point, last.change - int32_t(old_count - count)});
   }
 
   Charsmap map_;
 };
 
-// A pattern is a string, or one of the few expressions that real files have: n or more of one character.
-std::unique_ptr<const Normalizer> make_replace(const Section& s) {
-  const Section pattern = s.section("pattern");
+// A pattern is a string, or one of the regular expressions that published files have: runs of spaces.
+std::unique_ptr<const Normalizer> make_replace(const JsonObject& s) {
+  const JsonObject pattern = s.object("pattern");
   std::string to = s.string("content", {}), from = pattern.string("String", "");
   if (!from.empty()) return std::make_unique<Replace>(std::move(from), false, std::move(to));
   const std::string regex = pattern.string("Regex", "");
@@ -311,12 +291,12 @@ std::unique_ptr<const Normalizer> make_replace(const Section& s) {
   s.unsupported("pattern", "{\"String\": text}, or {\"Regex\": \" {2,}\"}");
 }
 
-std::unique_ptr<const Normalizer> make_normalizer(const Section& s) {
+std::unique_ptr<const Normalizer> make_normalizer(const JsonObject& s) {
   const std::string type = s.type();
-  if (type == "NFD") return std::make_unique<Form>(false, false);
-  if (type == "NFKD") return std::make_unique<Form>(true, false);
-  if (type == "NFC") return std::make_unique<Form>(false, true);
-  if (type == "NFKC") return std::make_unique<Form>(true, true);
+  if (type == "NFD") return std::make_unique<NormalizationForm>(false, false);
+  if (type == "NFKD") return std::make_unique<NormalizationForm>(true, false);
+  if (type == "NFC") return std::make_unique<NormalizationForm>(false, true);
+  if (type == "NFKC") return std::make_unique<NormalizationForm>(true, true);
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "Strip") return std::make_unique<Strip>(s.flag("strip_left", {}), s.flag("strip_right", {}));
@@ -338,9 +318,26 @@ std::unique_ptr<const Normalizer> precompiled_normalizer(std::string_view charsm
   return std::make_unique<Precompiled>(Charsmap(charsmap, name));
 }
 
-std::vector<std::unique_ptr<const Normalizer>> make_normalizers(const Section& section) {
-  std::vector<std::unique_ptr<const Normalizer>> out;
-  for (const Section& step : flattened(section, "normalizers")) out.push_back(make_normalizer(step));
+void align(std::string_view text, uint32_t first, NormalizedString& out) {
+  out.bytes = text;
+  out.alignments.clear();
+  out.alignments.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i > 0 && !is_continuation(text[i])) ++first;
+    out.alignments.push_back({first, first + 1});
+  }
+}
+
+std::string normalized_text(const Normalizers& normalizers, std::string_view text) {
+  Buffers buffers;
+  align(text, 0, buffers.text);
+  for (const auto& n : normalizers) n->apply(buffers.text, buffers);
+  return buffers.text.bytes;
+}
+
+Normalizers make_normalizers(const JsonObject& object) {
+  Normalizers out;
+  for (const JsonObject& step : flatten_sequence(object, "normalizers")) out.push_back(make_normalizer(step));
   return out;
 }
 

@@ -1,35 +1,41 @@
 #pragma once
-// What surrounds the pieces of a text or a pair: special tokens and types; and what is done to offsets.
+// Post-processing: the special tokens and types around a text or a pair, and the trimming of offsets.
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include "text/json_object.h"
-#include "text/models/vocabulary.h"
 
 namespace bertie::text {
 
-// One item of the template around a text or a pair: a special token's ids, or a text.
+// One item of a template: a text, or the ids of a special token.
 struct TemplateItem {
-  int sequence = -1;  // 0 or 1: that text goes here; -1: `ids`
+  int sequence = -1;  // 0 or 1: the first or second text; -1: `ids`
   int32_t type = 0;
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids = {};
+};
+using Template = std::vector<TemplateItem>;
+
+// Removes the spaces at the beginning and end of a token from its offsets. With add_prefix_space, the space
+// that was added before the first token is not counted: it has no offset.
+struct TrimOffsets {
+  bool add_prefix_space;
 };
 
 struct PostProcessor {
-  // Only the texts, unless said otherwise.
-  std::vector<TemplateItem> single = {{0, 0, {}}}, pair = {{0, 0, {}}, {1, 1, {}}};
-  // Each one: take the spaces out of offsets that a token's text begins or ends with (ByteLevel's and
-  // RoBERTa's trim_offsets); true: but for the one that add_prefix_space put before the first.
-  std::vector<bool> trims;
+  Template single = {{.sequence = 0}}, pair = {{.sequence = 0}, {.sequence = 1, .type = 1}};
+  std::vector<TrimOffsets> trim_offsets;  // in order
 };
 
-// [CLS] a [SEP], and [CLS] a [SEP] b [SEP] with b and the last [SEP] of type 1.
-PostProcessor bert_frame(int32_t cls, int32_t sep);
-// <s> a </s>, and <s> a </s></s> b </s>, all of type 0.
-PostProcessor roberta_frame(int32_t cls, int32_t sep);
+// [CLS] a [SEP], and [CLS] a [SEP] b [SEP] with type 1 for b and the last [SEP].
+inline PostProcessor bert_template(int32_t cls, int32_t sep) {
+  return {.single = {{-1, 0, {cls}}, {0, 0}, {-1, 0, {sep}}},
+          .pair = {{-1, 0, {cls}}, {0, 0}, {-1, 0, {sep}}, {1, 1}, {-1, 1, {sep}}},
+          .trim_offsets = {}};
+}
 
-// The section "post_processor"; only the texts if it is missing.
-PostProcessor make_post_processor(const Section& section, const Vocabulary& vocabulary);
+// <s> a </s>, and <s> a </s></s> b </s>, all of type 0.
+inline PostProcessor roberta_template(int32_t cls, int32_t sep) {
+  return {.single = {{-1, 0, {cls}}, {0, 0}, {-1, 0, {sep}}},
+          .pair = {{-1, 0, {cls}}, {0, 0}, {-1, 0, {sep, sep}}, {1, 0}, {-1, 0, {sep}}},
+          .trim_offsets = {}};
+}
 
 }  // namespace bertie::text

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/json_object.h"
 #include "text/steps/byte_level.h"
 #include "text/steps/gpt2_pattern.h"
 #include "text/steps/metaspace.h"
@@ -9,10 +10,10 @@
 namespace bertie::text {
 namespace {
 
-// What becomes of the parts that a pattern matched.
+// What happens to the parts that a pattern matches: SplitDelimiterBehavior in Hugging Face's tokenizers.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-Behavior behavior_of(const Section& s, const std::string& otherwise) {
+Behavior behavior_of(const JsonObject& s, const std::string& otherwise) {
   std::string name = s.string("behavior", otherwise);
   if (name == "Removed") return Behavior::kRemoved;
   if (name == "Isolated") return Behavior::kIsolated;
@@ -22,32 +23,32 @@ Behavior behavior_of(const Section& s, const std::string& otherwise) {
   s.unsupported("behavior", "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-// Splits each word into parts, matches and what lies between them, and joins these again as Behavior says.
-// Derived classes tell the parts: next(p, end) gives where the part at p ends, and whether it is a match.
+// Splits each word into matches and the text between them, and joins these parts as Behavior says. Derived
+// classes define the parts: next(p, end) is the one at p.
 class Splitter : public PreTokenizer {
  public:
   explicit Splitter(Behavior behavior) : behavior_(behavior) {}
 
-  void apply(Aligned& text, std::vector<Span>& words, Workspace& spare) const override {
-    std::vector<Span>& out = spare.spare_words;
+  void apply(NormalizedString& text, std::vector<Span>& words, Buffers& buffers) const override {
+    std::vector<Span>& out = buffers.spare_words;
     out.clear();
     const char* base = text.bytes.data();
     for (Span word : words) {
       size_t first = out.size();  // of this word's parts
-      bool before = false;        // was the part before a match?
+      bool after_match = false;
       for (uint32_t begin = word.begin; begin < word.end;) {
         Part part = next(base + begin, base + word.end);
         Span span{begin, begin + uint32_t(part.length)};
         begin = span.end;
-        bool joins =
-            out.size() > first && ((behavior_ == Behavior::kContiguous && part.match == before) ||
-                                   (behavior_ == Behavior::kMergedWithPrevious && part.match && !before) ||
-                                   (behavior_ == Behavior::kMergedWithNext && !part.match && before));
+        bool joins = out.size() > first &&
+                     ((behavior_ == Behavior::kContiguous && part.match == after_match) ||
+                      (behavior_ == Behavior::kMergedWithPrevious && part.match && !after_match) ||
+                      (behavior_ == Behavior::kMergedWithNext && !part.match && after_match));
         if (joins)
           out.back().end = span.end;
         else if (!(part.match && behavior_ == Behavior::kRemoved))
           out.push_back(span);
-        before = part.match;
+        after_match = part.match;
       }
     }
     words.swap(out);
@@ -60,7 +61,7 @@ class Splitter : public PreTokenizer {
   };
   virtual Part next(const char* p, const char* end) const = 0;
 
-  // The code points from p on that are alike.
+  // Bytes of the code points from p on for which is() is true.
   template <class Is>
   static size_t run(const char* p, const char* end, const Is& is) {
     const char* q = p;
@@ -71,9 +72,9 @@ class Splitter : public PreTokenizer {
     }
     return size_t(q - p);
   }
-  // One matching code point; or all that follow which do not match.
+  // One matching code point, or all up to the next that matches.
   template <class Is>
-  static Part one(const char* p, const char* end, const Is& is) {
+  static Part one_match(const char* p, const char* end, const Is& is) {
     auto [point, length] = decode_utf8(p, end);
     if (is(point)) return {length, true};
     return {run(p, end, [&](uint32_t c) { return !is(c); }), false};
@@ -83,38 +84,38 @@ class Splitter : public PreTokenizer {
   Behavior behavior_;
 };
 
-bool is_space(uint32_t point) { return flags(point) & kRawSpace; }
 bool is_punctuation(uint32_t point) { return flags(point) & kPunct; }
-bool is_word(uint32_t point) { return flags(point) & kWordChar; }
+bool is_word_char(uint32_t point) { return flags(point) & kWordChar; }
 
 class Punctuation : public Splitter {
  public:
   using Splitter::Splitter;
-  Part next(const char* p, const char* end) const override { return one(p, end, is_punctuation); }
+  Part next(const char* p, const char* end) const override { return one_match(p, end, is_punctuation); }
 };
 
 class Digits : public Splitter {
  public:
   using Splitter::Splitter;
   Part next(const char* p, const char* end) const override {
-    return one(p, end, [](uint32_t c) { return kind(c) == Kind::kNumber; });
+    return one_match(p, end, [](uint32_t c) { return char_kind(c) == CharKind::kNumber; });
   }
 };
 
-// \w+|[^\w\s]+; what is neither goes.
+// Keeps the matches of \w+|[^\w\s]+ and removes the whitespace between them.
 class Whitespace : public Splitter {
  public:
   Whitespace() : Splitter(Behavior::kRemoved) {}
   Part next(const char* p, const char* end) const override {
-    if (size_t n = run(p, end, is_word)) return {n, false};
-    if (size_t n = run(p, end, [](uint32_t c) { return !is_word(c) && !is_space(c); })) return {n, false};
-    return {run(p, end, is_space), true};
+    if (size_t n = run(p, end, is_word_char)) return {n, false};
+    if (size_t n = run(p, end, [](uint32_t c) { return !is_word_char(c) && !is_whitespace(c); }))
+      return {n, false};
+    return {run(p, end, is_whitespace), true};
   }
 };
 
-class SplitText : public Splitter {
+class SplitAtString : public Splitter {
  public:
-  SplitText(std::string text, Behavior behavior, bool invert)
+  SplitAtString(std::string text, Behavior behavior, bool invert)
       : Splitter(behavior), text_(std::move(text)), invert_(invert) {}
   Part next(const char* p, const char* end) const override {
     size_t at = std::string_view(p, size_t(end - p)).find(text_);
@@ -127,37 +128,37 @@ class SplitText : public Splitter {
   bool invert_;
 };
 
-// Every part is a match: GPT-2's pattern leaves nothing out.
+// GPT-2's pattern matches everything, so every part is a match.
 class SplitGpt2 : public Splitter {
  public:
   SplitGpt2() : Splitter(Behavior::kIsolated) {}
   Part next(const char* p, const char* end) const override {
-    return {size_t(Gpt2Words::get().end_of_word(p, end) - p), true};
+    return {size_t(Gpt2Pattern::get().end_of_match(p, end) - p), true};
   }
 };
 
-class ByteLevel : public PreTokenizer {
+class ByteLevelPreTokenizer : public PreTokenizer {
  public:
-  explicit ByteLevel(const ByteLevelSettings& settings) : settings_(settings) {}
+  explicit ByteLevelPreTokenizer(const ByteLevelSettings& settings) : settings_(settings) {}
 
-  void apply(Aligned& text, std::vector<Span>& words, Workspace& spare) const override {
-    Aligned& out = spare.spare;
-    std::vector<Span>& spans = spare.spare_words;
+  void apply(NormalizedString& text, std::vector<Span>& words, Buffers& buffers) const override {
+    NormalizedString& out = buffers.spare;
+    std::vector<Span>& spans = buffers.spare_words;
     out.clear(), spans.clear();
-    std::string& word = spare.tail;
+    std::string& word = buffers.word_copy;
     for (Span span : words) {
       word.assign(text.bytes, span.begin, span.size());
       bool prefix = settings_.add_prefix_space && !word.starts_with(' ');
       if (prefix) word.insert(0, 1, ' ');
       const char *p = word.data(), *end = p + word.size();
-      size_t at = span.begin;  // a space put before takes the place of what follows it
+      size_t at = span.begin;  // of the original byte; an added space has the alignment of the byte after it
       while (p < end) {
         uint32_t begin = uint32_t(out.bytes.size());
-        const char* q = settings_.use_regex ? Gpt2Words::get().end_of_word(p, end) : end;
+        const char* q = settings_.use_regex ? Gpt2Pattern::get().end_of_match(p, end) : end;
         for (; p < q; ++p) {
           char utf8[4];
           size_t n = encode_utf8(byte_level_point(uint8_t(*p)), utf8);
-          out.append({utf8, n}, text.places[at]);
+          out.append({utf8, n}, text.alignments[at]);
           if (!(prefix && p == word.data())) ++at;
         }
         spans.push_back({begin, uint32_t(out.bytes.size())});
@@ -171,15 +172,17 @@ class ByteLevel : public PreTokenizer {
   ByteLevelSettings settings_;
 };
 
-using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
+ByteLevelSettings read_byte_level(const JsonObject& s) {
+  return {s.flag("add_prefix_space", true), s.flag("use_regex", true)};
+}
 
-void add_split(const Section& s, Steps& out) {
-  Section pattern = s.section("pattern");
+void add_split(const JsonObject& s, PreTokenizers& out) {
+  JsonObject pattern = s.object("pattern");
   Behavior behavior = behavior_of(s, "Isolated");
   bool invert = s.flag("invert", false);
   if (std::string text = pattern.string("String", ""); !text.empty()) {
-    out.push_back(std::make_unique<SplitText>(text, behavior, invert));
-  } else if (pattern.string("Regex", "") == kGpt2Pattern &&
+    out.push_back(std::make_unique<SplitAtString>(text, behavior, invert));
+  } else if (pattern.string("Regex", "") == kGpt2Regex &&
              (behavior == Behavior::kIsolated || (behavior == Behavior::kRemoved && invert))) {
     out.push_back(std::make_unique<SplitGpt2>());
   } else {
@@ -189,27 +192,26 @@ void add_split(const Section& s, Steps& out) {
 
 }  // namespace
 
-std::unique_ptr<const PreTokenizer> byte_level_step(const ByteLevelSettings& settings) {
-  return std::make_unique<ByteLevel>(settings);
+std::unique_ptr<const PreTokenizer> byte_level_pre_tokenizer(const ByteLevelSettings& settings) {
+  return std::make_unique<ByteLevelPreTokenizer>(settings);
 }
 
-std::optional<ByteLevelSettings> only_byte_level(const Section& section) {
-  std::vector<Section> steps = flattened(section, "pretokenizers");
+std::optional<ByteLevelSettings> only_byte_level(const JsonObject& object) {
+  std::vector<JsonObject> steps = flatten_sequence(object, "pretokenizers");
   if (steps.size() != 1 || steps[0].type() != "ByteLevel") return {};
-  return ByteLevelSettings{steps[0].flag("add_prefix_space", true), steps[0].flag("use_regex", true)};
+  return read_byte_level(steps[0]);
 }
 
-Steps make_pre_tokenizers(const Section& section) {
-  Steps out;
-  for (const Section& s : flattened(section, "pretokenizers")) {
+PreTokenizers make_pre_tokenizers(const JsonObject& object) {
+  PreTokenizers out;
+  for (const JsonObject& s : flatten_sequence(object, "pretokenizers")) {
     std::string type = s.type();
     if (type == "ByteLevel") {
-      out.push_back(std::make_unique<ByteLevel>(
-          ByteLevelSettings{s.flag("add_prefix_space", true), s.flag("use_regex", true)}));
+      out.push_back(byte_level_pre_tokenizer(read_byte_level(s)));
     } else if (type == "WhitespaceSplit") {
       out.push_back(whitespace_split());
     } else if (type == "Metaspace") {
-      out.push_back(metaspace(read_metaspace(s)));
+      out.push_back(metaspace_pre_tokenizer(read_metaspace(s)));
     } else if (type == "Whitespace") {
       out.push_back(std::make_unique<Whitespace>());
     } else if (type == "BertPreTokenizer") {

@@ -6,7 +6,8 @@
 
 namespace bertie::text {
 
-void rewrite(Aligned& text, const std::vector<uint64_t>& changes, size_t skipped, Aligned& spare) {
+void transform(NormalizedString& text, const std::vector<uint64_t>& changes, size_t removed_at_start,
+               NormalizedString& spare) {
   spare.clear();
   const size_t size = text.bytes.size();
   size_t at = 0;  // the next code point of the old text
@@ -15,16 +16,16 @@ void rewrite(Aligned& text, const std::vector<uint64_t>& changes, size_t skipped
         ++at;
       while (at < size && is_continuation(text.bytes[at]));
   };
-  advance(skipped);
+  advance(removed_at_start);
   for (uint64_t packed : changes) {
     auto [point, change] = unpack(packed);
-    Offset place;
+    Offset alignment;
     if (change > 0)
-      place = at > 0 ? text.places[at - 1] : Offset{};
+      alignment = at > 0 ? text.alignments[at - 1] : Offset{};
     else
-      place = size > 0 ? text.places[std::min(at, size - 1)] : Offset{};
+      alignment = size > 0 ? text.alignments[std::min(at, size - 1)] : Offset{};
     char utf8[4];
-    spare.append({utf8, encode_utf8(point, utf8)}, place);
+    spare.append({utf8, encode_utf8(point, utf8)}, alignment);
     if (change <= 0) advance(1 + size_t(-int64_t{change}));
   }
   std::swap(text, spare);

@@ -1,4 +1,4 @@
-// Made by tools/extract_unicode.py from the behaviour of tokenizers 0.23.3; do not edit.
+// Made by tools/extract_unicode.py from the behavior of tokenizers 0.23.3; do not edit.
 #include "text/unicode/tables.h"
 
 // clang-format off

@@ -1,6 +1,6 @@
 #pragma once
-// The tables that tools/extract_unicode.py makes. Sorted by code point; what is not named has no flags,
-// class 0, and maps to itself. Ask through text/unicode/unicode.h.
+// The tables that tools/extract_unicode.py makes, sorted by code point. A code point that is not listed has
+// no flags, class 0, and maps to itself. Use them through unicode.h and forms.h.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +10,7 @@ struct FlagRun {
   uint32_t first, last;
   uint8_t value;
 };
-// first, first + step, ... last each move by to - first.
+// Maps first, first + step, ... last; each to itself + (to - first).
 struct LowerRun {
   uint32_t first, last, step, to;
 };
@@ -20,11 +20,15 @@ struct Decomposition {
 struct Composition {
   uint32_t first, second, composed;
 };
-// A compatibility decomposition that is more than the canonical one: kCompatibleParts[place .. place + count).
+// A compatibility decomposition that differs from the canonical one: kCompatibleParts[place .. place +
+// count).
 struct Compatible {
   uint32_t point;
   uint16_t place, count;
 };
+
+// The value of the run that holds `point`; 0 if there is none.
+uint8_t find_value(const FlagRun* runs, size_t count, uint32_t point);
 
 extern const FlagRun kFlagRuns[];
 extern const size_t kFlagRunCount;

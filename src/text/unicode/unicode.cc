@@ -18,19 +18,16 @@ std::string_view text_at(std::string_view text, Offset offset) {
 }
 
 namespace text {
-namespace {
 
-uint8_t look_up(const FlagRun* runs, size_t count, uint32_t point) {
+uint8_t find_value(const FlagRun* runs, size_t count, uint32_t point) {
   const FlagRun* run =
       std::upper_bound(runs, runs + count, point, [](uint32_t p, const FlagRun& r) { return p < r.first; });
   return run != runs && point <= run[-1].last ? run[-1].value : 0;
 }
 
-}  // namespace
-
-uint8_t flags(uint32_t point) { return look_up(kFlagRuns, kFlagRunCount, point); }
-Kind kind(uint32_t point) { return Kind(look_up(kKindRuns, kKindRunCount, point)); }
-uint8_t combining_class(uint32_t point) { return look_up(kClassRuns, kClassRunCount, point); }
+uint8_t flags(uint32_t point) { return find_value(kFlagRuns, kFlagRunCount, point); }
+CharKind char_kind(uint32_t point) { return CharKind(find_value(kKindRuns, kKindRunCount, point)); }
+uint8_t combining_class(uint32_t point) { return find_value(kClassRuns, kClassRunCount, point); }
 
 Mapped decompose_hangul(uint32_t syllable) {
   uint32_t s = syllable - kHangulFirst, tail = s % 28;
@@ -47,7 +44,7 @@ Mapped decompose(uint32_t point) {
 }
 
 Mapped lower(uint32_t point) {
-  if (point == 0x130) return {2, {'i', 0x307}};  // the only one that grows
+  if (point == 0x130) return {2, {'i', 0x307}};  // the only one that becomes two
   const LowerRun* run = std::upper_bound(kLowerRuns, kLowerRuns + kLowerRunCount, point,
                                          [](uint32_t p, const LowerRun& r) { return p < r.first; });
   if (run == kLowerRuns) return {1, {point}};
@@ -64,7 +61,7 @@ Decoded decode_utf8(const char* p, const char* end) {
     need = 1, point = lead & 0x1F;
   } else if (lead >= 0xE0 && lead <= 0xEF) {
     need = 2, point = lead & 0x0F;
-    if (lead == 0xE0) low = 0xA0;   // shorter forms exist
+    if (lead == 0xE0) low = 0xA0;   // overlong forms
     if (lead == 0xED) high = 0x9F;  // surrogates
   } else if (lead >= 0xF0 && lead <= 0xF4) {
     need = 3, point = lead & 0x07;
@@ -85,7 +82,7 @@ Decoded decode_utf8(const char* p, const char* end) {
 
 namespace {
 
-// How many bytes from p on are ASCII, in steps of eight.
+// How many bytes from p on are ASCII, rounded down to a multiple of eight.
 inline size_t ascii_run(const char* p, const char* end) {
   const char* start = p;
   for (uint64_t eight; end - p >= 8; p += 8) {
@@ -96,6 +93,32 @@ inline size_t ascii_run(const char* p, const char* end) {
 }
 
 }  // namespace
+
+size_t last_point(std::string_view text) {
+  size_t begin = text.size() - 1;
+  while (begin > 0 && is_continuation(text[begin])) --begin;
+  return begin;
+}
+
+size_t leading_whitespace(std::string_view text) {
+  const char *p = text.data(), *end = p + text.size();
+  while (p < end) {
+    auto [point, length] = decode_utf8(p, end);
+    if (!is_whitespace(point)) break;
+    p += length;
+  }
+  return size_t(p - text.data());
+}
+
+size_t trailing_whitespace(std::string_view text) {
+  size_t size = text.size();
+  while (size > 0) {
+    const size_t last = last_point(text.substr(0, size));
+    if (!is_whitespace(decode_utf8(text.data() + last, text.data() + size).point)) break;
+    size = last;
+  }
+  return text.size() - size;
+}
 
 size_t count_points(std::string_view text) {
   size_t count = 0;
