@@ -26,26 +26,13 @@ struct SpecialTokens {
 
 using SpecialTokenNames = SpecialTokens<std::string>;  // "": there is no such token
 
-inline SpecialTokenNames bert_names() {
-  return {.unk = "[UNK]", .cls = "[CLS]", .sep = "[SEP]", .pad = "[PAD]", .mask = "[MASK]"};
-}
+// unk, cls, sep, pad, mask, bos, eos
+inline SpecialTokenNames bert_names() { return {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "", ""}; }
 inline SpecialTokenNames roberta_names() {
-  return {.unk = "<unk>",
-          .cls = "<s>",
-          .sep = "</s>",
-          .pad = "<pad>",
-          .mask = "<mask>",
-          .bos = "<s>",
-          .eos = "</s>"};
+  return {"<unk>", "<s>", "</s>", "<pad>", "<mask>", "<s>", "</s>"};
 }
 inline SpecialTokenNames albert_names() {
-  return {.unk = "<unk>",
-          .cls = "[CLS]",
-          .sep = "[SEP]",
-          .pad = "<pad>",
-          .mask = "[MASK]",
-          .bos = "[CLS]",
-          .eos = "[SEP]"};
+  return {"<unk>", "[CLS]", "[SEP]", "<pad>", "[MASK]", "[CLS]", "[SEP]"};
 }
 inline SpecialTokenNames gpt2_names() {
   return {.unk = "<|endoftext|>", .bos = "<|endoftext|>", .eos = "<|endoftext|>"};

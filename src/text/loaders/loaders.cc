@@ -16,6 +16,19 @@ bool file_exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+// tokenizer_config.json, special_tokens_map.json and added_tokens.json, as far as they exist.
+TokenizerConfig config_beside(const fs::path& file) {
+  TokenizerConfig config;
+  fs::path path = file.parent_path() / "tokenizer_config.json";
+  if (file_exists(path)) config = read_tokenizer_config(io::MappedFile(path).text(), path.string());
+  if (config.has_added_tokens_decoder) return config;
+  path.replace_filename("special_tokens_map.json");
+  if (file_exists(path)) config.read_special_tokens_map(io::MappedFile(path).text(), path.string());
+  path.replace_filename("added_tokens.json");
+  if (file_exists(path)) config.read_added_tokens(io::MappedFile(path).text(), path.string());
+  return config;
+}
+
 // model_type of config.json; empty if there is none.
 std::string model_type_beside(const fs::path& file) {
   const fs::path path = file.parent_path() / "config.json";
@@ -36,18 +49,6 @@ TokenizerParts load_bpe_files(const fs::path& file, const TokenizerConfig& confi
 
 }  // namespace
 
-TokenizerConfig read_config_beside(const fs::path& file) {
-  TokenizerConfig config;
-  fs::path path = file.parent_path() / "tokenizer_config.json";
-  if (file_exists(path)) config = read_tokenizer_config(io::MappedFile(path).text(), path.string());
-  if (config.has_added_tokens_decoder) return config;
-  path.replace_filename("special_tokens_map.json");
-  if (file_exists(path)) config.read_special_tokens_map(io::MappedFile(path).text(), path.string());
-  path.replace_filename("added_tokens.json");
-  if (file_exists(path)) config.read_added_tokens(io::MappedFile(path).text(), path.string());
-  return config;
-}
-
 fs::path find_tokenizer_file(const fs::path& directory) {
   for (const char* name :
        {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model"})
@@ -65,7 +66,7 @@ TokenizerParts load_tokenizer(const fs::path& path) {
           path.string() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
           "A model's directory has one of them beside config.json.");
   }
-  const TokenizerConfig config = read_config_beside(file);
+  const TokenizerConfig config = config_beside(file);
   if (file.filename() == "vocab.json" || file.filename() == "merges.txt") return load_bpe_files(file, config);
   const io::MappedFile mapped(file);
   if (file.extension() == ".model")

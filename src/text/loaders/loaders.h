@@ -9,6 +9,8 @@
 
 namespace bertie::text {
 
+class JsonObject;
+
 // The tokenizer's file in a directory; empty if there is none.
 std::filesystem::path find_tokenizer_file(const std::filesystem::path& directory);
 // A directory or a file, with the configuration beside it.
@@ -33,5 +35,8 @@ TokenizerParts read_bpe_files(const BpeFiles& files, const TokenizerConfig& conf
 // name.
 TokenizerParts read_sentence_piece(std::string_view bytes, const std::string& name, const std::string& family,
                                    const TokenizerConfig& config);
+
+// The object "post_processor" of a tokenizer.json; only the texts if it is missing.
+PostProcessor read_post_processor(const JsonObject& object, const Vocabulary& vocabulary);
 
 }  // namespace bertie::text

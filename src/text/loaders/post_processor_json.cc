@@ -1,6 +1,6 @@
-#include "text/loaders/post_processor_json.h"
-
 #include "io/json.h"
+#include "text/json_object.h"
+#include "text/loaders/loaders.h"
 
 namespace bertie::text {
 namespace {

@@ -21,7 +21,7 @@ using nlohmann::json;
 // The file: a protobuf message with the pieces, how they were trained, and how text is normalized. Refers to
 // the bytes of the file.
 struct SentencePieceModel {
-  enum Type : uint32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+  enum Type : uint32_t { kNormal = 1, kControl = 3, kUserDefined = 4 };
   struct Piece {
     std::string_view text;
     float score = 0;

@@ -1,6 +1,5 @@
 #pragma once
 // tokenizer_config.json, special_tokens_map.json and added_tokens.json: what they say about the tokenizer.
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,7 +35,5 @@ struct TokenizerConfig {
 };
 
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& name);
-// All three files, as far as they exist beside `file`.
-TokenizerConfig read_config_beside(const std::filesystem::path& file);
 
 }  // namespace bertie::text

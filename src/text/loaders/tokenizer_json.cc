@@ -7,7 +7,6 @@
 #include "io/json.h"
 #include "text/json_object.h"
 #include "text/loaders/loaders.h"
-#include "text/loaders/post_processor_json.h"
 #include "text/loaders/tokenizer_json_parser.h"
 #include "text/models/unigram.h"
 #include "text/segmenters/bert_segmenter.h"

@@ -77,7 +77,7 @@ class Handler : public io::JsonHandler {
            key_ == key;
   }
   void begin_list(List list) {
-    bool& seen = list == List::kMerges ? has_merges_ : file_.has_vocabulary;
+    bool& seen = list == List::kMerges ? has_merges_ : has_vocabulary_;
     if (seen) throw Error(name + ": model." + key_ + " is there twice");
     seen = true, list_ = list;
   }
@@ -121,7 +121,7 @@ class Handler : public io::JsonHandler {
   std::string key_, first_;
   size_t values_ = 0, item_size_ = 0;
   List list_ = List::kNone;
-  bool in_item_ = false, has_merges_ = false;
+  bool in_item_ = false, has_vocabulary_ = false, has_merges_ = false;
 };
 
 }  // namespace

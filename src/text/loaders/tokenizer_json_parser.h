@@ -14,8 +14,7 @@ namespace bertie::text {
 struct TokenizerJson {
   explicit TokenizerJson(const std::string& name) : vocabulary(name) {}
 
-  Vocabulary vocabulary;  // model.vocab, not sealed yet
-  bool has_vocabulary = false;
+  Vocabulary vocabulary;       // model.vocab, not sealed yet
   std::vector<double> scores;  // by id, if model.vocab is a list of [token, score] (Unigram)
   Merges merges;               // model.merges
   nlohmann::json root;         // everything else

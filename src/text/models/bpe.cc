@@ -60,10 +60,10 @@ int32_t Bpe::find_token(const char* p, size_t n, bool first, bool last, std::str
   return vocabulary_.find(spare.data(), size, false);
 }
 
-// The word's characters as tokens. A character that is none counts for nothing if there is no unk_token, and
-// alignments then go by what was counted: so the reference does it.
-void Bpe::split_into_characters(const char* word, size_t n, Buffers& w) const {
-  std::vector<Symbol>& symbols = w.symbols;
+// The word's characters as tokens. Without an unk_token a character that is not a token is left out, and the
+// offsets of what follows are too small by its length, as in the reference.
+void Bpe::split_into_characters(const char* word, size_t n, Buffers& buffers) const {
+  std::vector<Symbol>& symbols = buffers.symbols;
   symbols.clear();
   Symbol unknown{unk_id_, 0};
   auto flush = [&] {
@@ -72,7 +72,7 @@ void Bpe::split_into_characters(const char* word, size_t n, Buffers& w) const {
   };
   for (size_t i = 0, length; i < n; i += length) {
     length = decode_utf8(word + i, word + n).length;
-    if (int32_t id = find_token(word + i, length, i == 0, i + length == n, w.word_copy); id >= 0) {
+    if (int32_t id = find_token(word + i, length, i == 0, i + length == n, buffers.word_copy); id >= 0) {
       flush();
       symbols.push_back({id, uint32_t(length)});
       continue;

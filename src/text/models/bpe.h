@@ -37,8 +37,7 @@ class Bpe : public Model {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr size_t kShort =
-      48;  // symbols; up to here a scan for the lowest rank is faster than a heap
+  static constexpr size_t kShort = 48;  // symbols; up to here a scan is faster than a heap
   struct Pair {
     uint64_t key = UINT64_MAX;
     uint32_t rank = kNone;
@@ -59,7 +58,7 @@ class Bpe : public Model {
   }
   uint32_t rank(const Symbol* symbols, size_t i) const { return find(symbols[i].id, symbols[i + 1].id).rank; }
   int32_t find_token(const char* p, size_t n, bool first, bool last, std::string& spare) const;
-  void split_into_characters(const char* word, size_t n, Buffers& w) const;  // into w.symbols
+  void split_into_characters(const char* word, size_t n, Buffers& buffers) const;  // into symbols
   size_t merge_short(Symbol* symbols, size_t count) const;
   size_t merge_long(Symbol* symbols, size_t count, std::vector<uint64_t> (&spare)[2]) const;
 

@@ -1,8 +1,8 @@
 #pragma once
-// PieceWriter by their bytes: a double array. The child of node s under byte b is at base(s) ^ b, and is one
-// if its `parent` says s, so that a step is one look at memory and any bytes may be walked.
+// A trie of pieces as a double array: the child of node s under byte b is unit base(s) ^ b, if the `parent`
+// of that unit is s. A step reads one unit.
 //
-// Const after building; any number of threads may look.
+// Const after building; any number of threads may use it.
 #include <cstdint>
 #include <limits>
 #include <string_view>

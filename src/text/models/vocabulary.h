@@ -73,7 +73,6 @@ class Vocabulary {
   // One more than the largest id.
   size_t size() const { return tokens_.size(); }
   const std::string& name() const { return name_; }
-  const std::string& prefix() const { return prefix_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

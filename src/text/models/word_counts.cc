@@ -74,8 +74,8 @@ void WordCounts::clear() {
   size_ = 0;
 }
 
-// The normalizer never looks across an ASCII space, so each part between two of them is normalized alone.
-// ASCII takes a shorter way.
+// The normalizer never looks across an ASCII space, so each part between two of them can be normalized alone.
+// ASCII parts are done here, others by bert_normalize.
 void count_words(std::string_view text, const BertNormalizerSettings& settings, BertNormalized& scratch,
                  WordCounts& counts) {
   const char *p = text.data(), *const end = p + text.size();

@@ -57,7 +57,7 @@ class Trainer {
   };
   struct PairState {
     uint64_t count = 0;
-    std::vector<uint32_t> words = {};  // that contain the pair since it was last put into the queue
+    std::vector<uint32_t> words = {};  // those that got the pair after it was last put into the queue
   };
   // A pair in the queue, with the words that contained it when it was put there. A pair may be in the queue
   // several times, with different words, if its second symbol can be formed in two ways.
@@ -100,8 +100,7 @@ class Trainer {
 
   // Writes words as ids of characters. Characters outside the alphabet are left out.
   void spell(const WordCounts& words) {
-    std::map<uint32_t, uint64_t>
-        uses;  // by code point: occurrences after the first character, in distinct words
+    std::map<uint32_t, uint64_t> uses;  // by code point: occurrences after the first character of a word
     words.for_each([&](std::string_view word, uint64_t) {
       bool is_first = true;
       for_each_point(word, [&](uint32_t point) {

@@ -39,8 +39,8 @@ class SentencePieceFastPath : public FastPath {
   const Model& model_;
   std::vector<const Normalizer*> per_point_;   // Context::kCodePoint: applied in the table
   std::vector<const Normalizer*> per_string_;  // Context::kString: must leave the text unchanged
-  bool single_spaces_ =
-      false;  // a normalizer looks at whitespace: only single spaces inside the text are allowed
+  // A normalizer looks at whitespace: the text may contain single spaces only, and none at its ends.
+  bool single_spaces_ = false;
   MetaspaceSplit split_;
   std::array<uint32_t, kTwoBytes + kPunctuationCount> table_;
 };

@@ -79,43 +79,17 @@ class NormalizationForm : public Normalizer {
   Context context() const override { return Context::kCodePoint; }
   void apply(NormalizedString& text, Buffers& buffers) const override {
     if (leaves_unchanged(text.bytes)) return;
-    decompose_all(text.bytes, buffers.packed[0], buffers.packed[1]);
-    if (composed_) compose_all(buffers.packed[0], buffers.packed[1]);
-    transform(text, buffers.packed[0], 0, buffers.spare);
+    auto& changes = buffers.packed[0];
+    changes.clear();
+    for_each_point(text.bytes, [&](uint32_t point) { append_parts(point, compatibility_, changes); });
+    sort_marks(changes);
+    for (uint64_t& part : changes) part = pack({part_point(part), (part & kInsertedPart) != 0});
+    if (composed_) compose_all(changes, buffers.packed[1]);
+    transform(text, changes, 0, buffers.spare);
   }
   bool leaves_unchanged(std::string_view text) const override { return is_ascii(text); }
 
  private:
-  // Writes the decomposition, each run of marks sorted by combining class. All but the first part of a code
-  // point are inserted.
-  void decompose_all(std::string_view text, std::vector<uint64_t>& out, std::vector<uint64_t>& marks) const {
-    out.clear(), marks.clear();
-    // `marks` is a run: class (8 bits) | index in the run (32) | inserted (1) | code point (21).
-    auto flush = [&] {
-      if (marks.size() > 1) std::sort(marks.begin(), marks.end());
-      for (uint64_t m : marks) out.push_back(pack({uint32_t(m & 0x1FFFFF), int32_t(m >> 21 & 1)}));
-      marks.clear();
-    };
-    for_each_point(text, [&](uint32_t point) {
-      uint32_t parts[kMaxParts];
-      size_t count = 1;
-      if (point < 0x80)
-        parts[0] = point;
-      else
-        count = decompose_into(point, compatibility_, parts);
-      for (size_t i = 0; i < count; ++i) {
-        const uint64_t mark_class = parts[i] < 0x80 ? 0 : combining_class(parts[i]);
-        if (mark_class == 0) {
-          flush();
-          out.push_back(pack({parts[i], i > 0}));
-        } else {
-          marks.push_back(mark_class << 54 | uint64_t{marks.size()} << 22 | uint64_t{i > 0} << 21 | parts[i]);
-        }
-      }
-    });
-    flush();
-  }
-
   // Composes a starter with the marks after it, unless a mark of the same or a higher class is between them.
   // The composed code point replaces what both did.
   static void compose_all(std::vector<uint64_t>& parts, std::vector<uint64_t>& out) {

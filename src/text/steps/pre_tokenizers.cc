@@ -61,23 +61,12 @@ class Splitter : public PreTokenizer {
   };
   virtual Part next(const char* p, const char* end) const = 0;
 
-  // Bytes of the code points from p on for which is() is true.
-  template <class Is>
-  static size_t run(const char* p, const char* end, const Is& is) {
-    const char* q = p;
-    while (q < end) {
-      auto [point, length] = decode_utf8(q, end);
-      if (!is(point)) break;
-      q += length;
-    }
-    return size_t(q - p);
-  }
   // One matching code point, or all up to the next that matches.
   template <class Is>
   static Part one_match(const char* p, const char* end, const Is& is) {
     auto [point, length] = decode_utf8(p, end);
     if (is(point)) return {length, true};
-    return {run(p, end, [&](uint32_t c) { return !is(c); }), false};
+    return {leading_run({p, size_t(end - p)}, [&](uint32_t c) { return !is(c); }), false};
   }
 
  private:
@@ -106,10 +95,11 @@ class Whitespace : public Splitter {
  public:
   Whitespace() : Splitter(Behavior::kRemoved) {}
   Part next(const char* p, const char* end) const override {
-    if (size_t n = run(p, end, is_word_char)) return {n, false};
-    if (size_t n = run(p, end, [](uint32_t c) { return !is_word_char(c) && !is_whitespace(c); }))
+    const std::string_view rest(p, size_t(end - p));
+    if (size_t n = leading_run(rest, is_word_char)) return {n, false};
+    if (size_t n = leading_run(rest, [](uint32_t c) { return !is_word_char(c) && !is_whitespace(c); }))
       return {n, false};
-    return {run(p, end, is_whitespace), true};
+    return {leading_whitespace(rest), true};
   }
 };
 

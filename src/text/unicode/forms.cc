@@ -66,6 +66,25 @@ size_t decompose_into(uint32_t point, bool compatibility, uint32_t (&parts)[kMax
   return mapped.count;
 }
 
+void append_parts(uint32_t point, bool compatibility, std::vector<uint64_t>& parts) {
+  if (point < 0x80) return parts.push_back(uint64_t{parts.size()} << 22 | point);
+  uint32_t points[kMaxParts];
+  const size_t count = decompose_into(point, compatibility, points);
+  for (size_t i = 0; i < count; ++i)
+    parts.push_back(uint64_t{combining_class(points[i])} << 54 | uint64_t{parts.size()} << 22 |
+                    (i > 0 ? kInsertedPart : 0) | points[i]);
+}
+
+void sort_marks(std::vector<uint64_t>& parts) {
+  auto is_mark = [](uint64_t part) { return part >> 54 != 0; };
+  for (auto first = parts.begin(); first != parts.end();) {
+    first = std::find_if(first, parts.end(), is_mark);
+    auto last = std::find_if_not(first, parts.end(), is_mark);
+    std::sort(first, last);
+    first = last;
+  }
+}
+
 uint32_t compose(uint32_t first, uint32_t second) {
   if (first - kLeadFirst < kLeads && second - kVowelFirst < kVowels)
     return kHangulFirst + ((first - kLeadFirst) * kVowels + (second - kVowelFirst)) * kTails;

@@ -100,16 +100,6 @@ size_t last_point(std::string_view text) {
   return begin;
 }
 
-size_t leading_whitespace(std::string_view text) {
-  const char *p = text.data(), *end = p + text.size();
-  while (p < end) {
-    auto [point, length] = decode_utf8(p, end);
-    if (!is_whitespace(point)) break;
-    p += length;
-  }
-  return size_t(p - text.data());
-}
-
 size_t trailing_whitespace(std::string_view text) {
   size_t size = text.size();
   while (size > 0) {

@@ -79,11 +79,22 @@ void for_each_point(std::string_view text, const Visit& visit) {
   }
 }
 
+// How many bytes the code points take that the text begins with and for which is() is true.
+template <class Is>
+size_t leading_run(std::string_view text, const Is& is) {
+  const char *p = text.data(), *end = p + text.size();
+  while (p < end) {
+    auto [point, length] = decode_utf8(p, end);
+    if (!is(point)) break;
+    p += length;
+  }
+  return size_t(p - text.data());
+}
+inline size_t leading_whitespace(std::string_view text) { return leading_run(text, is_whitespace); }
+size_t trailing_whitespace(std::string_view text);  // in bytes
+
 // Where the last code point of a text that is not empty begins.
 size_t last_point(std::string_view text);
-// How many bytes of whitespace the text begins or ends with.
-size_t leading_whitespace(std::string_view text);
-size_t trailing_whitespace(std::string_view text);
 
 size_t count_points(std::string_view text);
 bool valid_utf8(std::string_view text);
