@@ -64,7 +64,7 @@ def flags():
         if 1 not in single.encode(ch + "<x>").ids:
             bits |= WORD
         table[c] = bits
-    # The same answer on either side: \w is asked of the neighbour before and after.
+    # The same answer on either side: \w is asked of the neighbor before and after.
     for c in POINTS:
         after = 1 not in single.encode("<x>" + chr(c)).ids
         assert after == bool(table[c] & WORD), hex(c)
@@ -101,7 +101,7 @@ def mappings():
         want = chr(0x1100 + s // 588) + chr(0x1161 + s % 588 // 28)
         want += chr(0x11A7 + s % 28) if s % 28 else ""
         assert decompose.pop(c) == want, hex(c)
-    # Lower case is one code point for one, but for U+0130; and looks at no neighbour (no final sigma).
+    # Lower case is one code point for one, but for U+0130; and looks at no neighbor (no final sigma).
     assert {c for c, s in lower.items() if len(s) > 1} == {0x130}
     assert low("ΑΣ ΑΣ.") == "ας ας.".replace("ς", "σ")
     return decompose, lower
@@ -188,7 +188,7 @@ def clusters():
 
 
 def runs(table):
-    """[(first, last, value)] of equal neighbours with a value other than 0."""
+    """[(first, last, value)] of equal neighbors with a value other than 0."""
     out = []
     for c in sorted(table):
         if not table[c]:

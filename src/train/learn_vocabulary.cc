@@ -22,7 +22,7 @@ struct Block {
 LearntVocabulary learn_vocabulary(const VocabularyOptions& options) {
   Corpus corpus(options.corpus);
   const text::BertNormalizerSettings normalizer{.strip_accents = options.lowercase,
-                                            .lowercase = options.lowercase};
+                                                .lowercase = options.lowercase};
   LearntVocabulary learnt;
   text::WordCounts counts;
   std::string document;

@@ -4,12 +4,12 @@
 
 #include "bertie/tokenizer.h"
 #include "support/data.h"
-#include "text/models/bpe.h"
-#include "text/steps/byte_level.h"
-#include "text/segmenters/byte_level_fast_path.h"
 #include "text/generated_text.h"
-#include "text/steps/pre_tokenizers.h"
+#include "text/models/bpe.h"
 #include "text/segmenters/bert_segmenter.h"
+#include "text/segmenters/byte_level_fast_path.h"
+#include "text/steps/byte_level.h"
+#include "text/steps/pre_tokenizers.h"
 
 namespace bertie {
 namespace {
@@ -105,8 +105,9 @@ RC_GTEST_PROP(TokenizerProperties, TheFastPathAndTheSlowPathOfBertAgree,
         vocabulary.add(token, id++);
       }
     vocabulary.seal();
-    segmenters[which] = new text::BertSegmenter(text::WordPiece(std::move(vocabulary), 0), {true, cjk, strip, lowercase},
-                                        {{.content = "[MASK]", .id = 1, .special = true}});
+    segmenters[which] =
+        new text::BertSegmenter(text::WordPiece(std::move(vocabulary), 0), {true, cjk, strip, lowercase},
+                                {{.content = "[MASK]", .id = 1, .special = true}});
   }
   std::string text = *any_text();
   Encoding fast, slow;

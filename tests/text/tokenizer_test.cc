@@ -1,4 +1,4 @@
-// The tokenizer's behaviour in small: what a reader of the header would want to know.
+// The tokenizer's behavior in small: what a reader of the header would want to know.
 #include "bertie/tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -106,7 +106,8 @@ TEST(WordPieceTrainer, OverlappingPairsAreCountedAsTheyAreJoined) {
 
 TEST(WordPieceTrainer, OnlyTheMostFrequentCharactersAreKept) {
   const WordCounts counts = counts_of("ab ab ab abz xb");
-  const Tokens tokens = train_word_pieces(counts, {.vocab_size = 100, .limit_alphabet = 2, .special_tokens = {}});
+  const Tokens tokens =
+      train_word_pieces(counts, {.vocab_size = 100, .limit_alphabet = 2, .special_tokens = {}});
   EXPECT_EQ(tokens, (Tokens{"a", "b", "##b", "ab"}));  // z and x are left out: abz counts as ab, xb as ##b
 }
 
@@ -131,11 +132,13 @@ TEST_P(Golden, SamePiecesAsHuggingFace) {
   EXPECT_EQ(Tokenizer::from_vocab_text(lines).vocab_size(), tokens.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    WordPieceTrainer, Golden,
-    testing::Values(std::pair("uncased", WordPieceTrainerOptions{}), std::pair("cased", WordPieceTrainerOptions{}),
-                    std::pair("small_alphabet", WordPieceTrainerOptions{.min_frequency = 3, .limit_alphabet = 40})),
-    [](const auto& which) { return std::string(which.param.first); });
+INSTANTIATE_TEST_SUITE_P(WordPieceTrainer, Golden,
+                         testing::Values(std::pair("uncased", WordPieceTrainerOptions{}),
+                                         std::pair("cased", WordPieceTrainerOptions{}),
+                                         std::pair("small_alphabet",
+                                                   WordPieceTrainerOptions{.min_frequency = 3,
+                                                                           .limit_alphabet = 40})),
+                         [](const auto& which) { return std::string(which.param.first); });
 
 }  // namespace
 }  // namespace bertie::text
