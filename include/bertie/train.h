@@ -26,7 +26,7 @@ enum class Schedule {
   kStable,      // p/w, then 1, then from 1 − cooldown on linearly to 0
 };
 
-enum class OptimiserMethod {
+enum class OptimizerMethod {
   kAdamW,     // with bias correction: PyTorch's
   kBertAdam,  // without: BERT's original
   kLamb,      // each tensor's step as long as the tensor: for large batches
@@ -50,7 +50,7 @@ struct TrainOptions {
   Schedule schedule = Schedule::kLinear;
   double warmup = 0.1;    // share of the run, 0 … 1; from 1 on it is a number of steps, which needs `steps`
   double cooldown = 0.2;  // of kStable: share of the run
-  OptimiserMethod method = OptimiserMethod::kAdamW;
+  OptimizerMethod method = OptimizerMethod::kAdamW;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-6;
   double decay = 0.01;  // of weights: not of biases and norms
   double clip = 1;      // the gradient's norm is at most this; 0: no limit

@@ -10,9 +10,9 @@
 #include "cli/output.h"
 #include "core/random.h"
 #include "kernels/bf16.h"
-#include "train/batch_step.h"
+#include "train/loop/batch_step.h"
 #include "train/model_sizes.h"
-#include "train/optimiser.h"
+#include "train/loop/optimizer.h"
 
 namespace bertie::cli {
 namespace {
@@ -92,7 +92,7 @@ int bench_pretrain(const BenchOptions& o) {
                                       {.threads = threads, .recompute = o.recompute, .bf16 = bf16});
     TrainOptions options;
     options.rate = 1e-5;
-    Optimiser optimiser(*learner, options);
+    Optimizer optimiser(*learner, options);
     const auto alone = join_ranks();
     RandomLessons source(config, shape.length);
     BatchStep step(*learner, *alone, {.tokens = Head::kMaskedLm, .labels = Head::kNextSentence},

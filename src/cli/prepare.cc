@@ -1,5 +1,5 @@
 // bertie prepare
-#include "train/prepare.h"
+#include "train/data/prepare.h"
 
 #include <algorithm>
 

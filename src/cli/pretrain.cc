@@ -17,8 +17,8 @@
 #include "cli/terminal.h"
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "train/launcher.h"
-#include "train/schedule.h"
+#include "train/ranks/launcher.h"
+#include "train/loop/schedule.h"
 
 namespace bertie::cli {
 namespace {
@@ -125,7 +125,7 @@ TrainOptions train_options(const Settings& s) {
       {Schedule::kLinear, Schedule::kBertLinear, Schedule::kCosine, Schedule::kConstant, Schedule::kStable});
   o.cooldown = s.cooldown.value_or(o.cooldown);
   o.method = choice_of("--optimiser", s.optimiser, o.method,
-                       {OptimiserMethod::kAdamW, OptimiserMethod::kBertAdam, OptimiserMethod::kLamb});
+                       {OptimizerMethod::kAdamW, OptimizerMethod::kBertAdam, OptimizerMethod::kLamb});
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
   o.outlier = s.outlier.value_or(o.outlier);
   o.eval_sequences = s.eval_sequences.value_or(o.eval_sequences);

@@ -9,7 +9,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "train/learn_vocabulary.h"
+#include "train/data/learn_vocabulary.h"
 
 namespace bertie::cli {
 namespace {
@@ -59,7 +59,7 @@ int vocab_command(const Settings& settings) {
   options.training.alphabet_limit = settings.alphabet_limit.value_or(options.training.alphabet_limit);
   TextMeter meter(settings);
   options.progress = std::ref(meter);
-  const LearntVocabulary learnt = learn_vocabulary(options);
+  const LearnedVocabulary learnt = learn_vocabulary(options);
   meter.finish(learnt.text_bytes);
 
   if (out.has_parent_path()) {

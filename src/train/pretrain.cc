@@ -12,11 +12,11 @@
 #include "kernels/bf16.h"
 #include "model/learner.h"
 #include "train/model_sizes.h"
-#include "train/pair_source.h"
-#include "train/pretraining_source.h"
-#include "train/shard_folder.h"
-#include "train/spread_source.h"
-#include "train/trainer.h"
+#include "train/data/pair_source.h"
+#include "train/data/pretraining_source.h"
+#include "train/data/shard_folder.h"
+#include "train/data/subset_source.h"
+#include "train/loop/trainer.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -117,7 +117,7 @@ struct Setup {
 
   void look_at(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {
     eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
-    if (eval_sequences > 0) held_out = make_spread_source(std::move(all), sequences, eval_sequences);
+    if (eval_sequences > 0) held_out = make_subset_source(std::move(all), sequences, eval_sequences);
   }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Pre-training on ranks that the caller has joined; bertie::pretrain in bertie/train.h joins them itself.
 #include "bertie/train.h"
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 

@@ -1,5 +1,5 @@
 // A step's gradients over ranks, in buckets.
-#include "train/batch_step.h"
+#include "train/loop/batch_step.h"
 
 #include <gtest/gtest.h>
 

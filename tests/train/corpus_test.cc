@@ -1,5 +1,5 @@
 // Documents out of files: plain, packed, folders, JSON lines; and what is wrong with them.
-#include "train/corpus.h"
+#include "train/data/corpus.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include "core/random.h"
 #include "io/atomic_file.h"
 #include "io/safetensors_writer.h"
-#include "train/batch_source.h"
-#include "train/trainer.h"
+#include "train/data/batch_source.h"
+#include "train/loop/trainer.h"
 
 namespace bertie::test {
 

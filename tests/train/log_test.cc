@@ -1,5 +1,5 @@
 // Logs: JSON lines that never tell a step twice, and TensorBoard's events.
-#include "train/log.h"
+#include "train/loop/log.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "bertie/tokenizer.h"
 #include "core/random.h"
 #include "support/temp_folder.h"
-#include "train/shard_folder.h"
+#include "train/data/shard_folder.h"
 
 namespace bertie::test {
 

@@ -1,4 +1,4 @@
-#include "train/pair_source.h"
+#include "train/data/pair_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Text to shards: the same bytes for any number of threads and after any number of deaths.
-#include "train/prepare.h"
+#include "train/data/prepare.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

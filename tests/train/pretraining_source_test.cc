@@ -1,6 +1,6 @@
 // Batches from shards: what a sequence holds, how often, and that neither batches, ranks nor a restart
 // matter.
-#include "train/pretraining_source.h"
+#include "train/data/pretraining_source.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "support/expect_error.h"
 #include "made_up_shards.h"
-#include "train/pretraining_plan.h"
+#include "train/data/pretraining_plan.h"
 
 namespace bertie {
 namespace {

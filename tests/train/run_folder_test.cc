@@ -1,5 +1,5 @@
 // Checkpoints: whole or not there, whatever happens to the disk.
-#include "train/run_folder.h"
+#include "train/loop/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "support/numbers.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 namespace bertie {
 namespace {

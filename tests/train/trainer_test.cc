@@ -1,5 +1,5 @@
 // The loop, with something small that learns: what it does with batches, ranks, limits and looks.
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -370,7 +370,7 @@ TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   Fixture a, b;
   TrainOptions o = fake_options(folder.path());
   a.trainer(o).run();
-  o.resume = true, o.batch = 16, o.steps = 50, o.method = OptimiserMethod::kLamb;
+  o.resume = true, o.batch = 16, o.steps = 50, o.method = OptimizerMethod::kLamb;
   std::vector<std::string> warnings;
   b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
   ASSERT_EQ(warnings.size(), 2u);

@@ -17,7 +17,7 @@
 #include "io/json.h"
 #include "model/family.h"
 #include "model/learner.h"
-#include "train/pretraining_source.h"
+#include "train/data/pretraining_source.h"
 
 namespace bertie {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 namespace {
