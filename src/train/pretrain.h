@@ -5,7 +5,7 @@
 
 namespace bertie {
 
-// Where a rank throws, the others wait for it: the caller tells the error and then ends all of them with
+// Where a rank throws, the others wait for it: the caller reports the error and then ends all of them with
 // Collective::abort.
 TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvents& events);
 

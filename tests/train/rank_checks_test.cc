@@ -10,7 +10,7 @@
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "thread_ranks.h"
-#include "train/ranks/launcher.h"
+#include "train/ranks/launch_advice.h"
 #include "train/loop/trainer.h"
 
 namespace bertie {
@@ -28,7 +28,7 @@ struct TwoRanks {
       FakeLearner learner;
       FakeSource source;
       TrainOptions o = options ? *options : fake_options(folder.path() / "run");
-      Trainer::Parts parts{.learner = learner, .source = source, .ranks = rank, .heads = kFakeHeads};
+      Trainer::Parts parts{.learner = learner, .source = source, .ranks = rank};
       change(rank.rank(), learner, source, o, parts);
       Trainer(parts, o, events).run();
     });
@@ -63,12 +63,12 @@ TEST(RanksOfARun, WithOtherDataOrAnotherModelAreAnError) {
   });
   expect_error("not the same objective", [&] {
     ranks.run([](int rank, auto&, auto&, auto&, Trainer::Parts& parts) {
-      parts.about["objective"] = rank == 1 ? "mlm" : "mlm+nsp";
+      parts.description = rank == 1 ? R"({"objective": "mlm"})" : R"({"objective": "mlm+nsp"})";
     });
   });
   expect_error("not the same other settings", [&] {
     ranks.run([](int rank, auto&, auto&, auto&, Trainer::Parts& parts) {
-      if (rank == 1) parts.about["more"] = 1;
+      if (rank == 1) parts.description = R"({"more": 1})";
     });
   });
 }
@@ -105,7 +105,6 @@ TEST(RanksOfARun, GoByTheClockOfRank0) {
       Trainer trainer({.learner = learner,
                        .source = source,
                        .ranks = rank,
-                       .heads = kFakeHeads,
                        .clock = [&, first = rank.rank() == 0] { return first ? ++looks : offset += others; }},
                       o, {.saved = [&](const auto&) { ++saved; }});
       steps[size_t(rank.rank())] = trainer.run().step;
@@ -138,10 +137,9 @@ std::vector<std::string> advice_for(const Launcher& launcher, int ranks, int cor
   return advice;
 }
 
-TEST(Launcher, AdviceSaysHowToStopAndWhatIsMissing) {
-  const Launcher plain{.ranks = 2, .open_mpi = true, .process = 4711, .cores = 64};
+TEST(Launcher, AdviceSaysWhatIsMissing) {
+  const Launcher plain{.ranks = 2, .open_mpi = true, .cores = 64};
   const auto advice = advice_for(plain, 2, 1);
-  EXPECT_TRUE(says(advice, "kill -USR1 4711"));
   EXPECT_TRUE(says(advice, "within 2 s")) << advice[0];
   EXPECT_TRUE(says(advice, "--mca odls_base_sigkill_timeout 30"));
   EXPECT_TRUE(says(advice, "the 2 ranks are bound to 2 of 64 cores"));
@@ -150,7 +148,7 @@ TEST(Launcher, AdviceSaysHowToStopAndWhatIsMissing) {
 }
 
 TEST(Launcher, AdviceIsSilentWhereAllIsWell) {
-  Launcher well{.ranks = 2, .open_mpi = true, .patience = 30, .cores = 64};
+  Launcher well{.ranks = 2, .open_mpi = true, .kill_timeout = 30, .cores = 64};
   EXPECT_TRUE(advice_for(well, 2, 32).empty());
   EXPECT_TRUE(advice_for(well, 2, 64).empty());  // not bound
   EXPECT_TRUE(advice_for(well, 1, 1).empty());
@@ -159,18 +157,20 @@ TEST(Launcher, AdviceIsSilentWhereAllIsWell) {
 }
 
 TEST(Launcher, IsFoundInTheEnvironment) {
-  const char* names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK",
+  const char* names[] = {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMIX_RANK",
                          "OMPI_MCA_odls_base_sigkill_timeout", "OMPI_MCA_orte_forward_job_control"};
   for (const char* name : names) unsetenv(name);
   EXPECT_FALSE(Launcher::find().several());
   setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
   setenv("OMPI_MCA_odls_base_sigkill_timeout", "45", 1);
   const Launcher found = Launcher::find();
   EXPECT_TRUE(found.several());
   EXPECT_TRUE(found.open_mpi);
   EXPECT_EQ(found.ranks, 3);
-  EXPECT_EQ(found.patience, 45);
-  EXPECT_FALSE(found.passes_job_control);
+  EXPECT_EQ(found.rank, 2);
+  EXPECT_EQ(found.kill_timeout, 45);
+  EXPECT_FALSE(found.forwards_job_control);
   EXPECT_EQ(found.process, 0) << "this test's parent is no mpirun";
   EXPECT_GT(found.cores, 0);
   for (const char* name : names) unsetenv(name);

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 18;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -58,11 +57,11 @@ std::vector<std::string> files_in(const std::string& folder) {
     throw Error(fmt::format("cannot read {}: {}", folder, error.code().message()));
   }
   std::sort(files.begin(), files.end());
-  if (files.empty()) throw Error(fmt::format("{} has no files in it", folder), "name a folder with texts");
+  if (files.empty()) throw Error(fmt::format("{} has no files in it", folder), "a folder with texts", "inputs");
   return files;
 }
 
-// The string under one key of an object; everything else in it is passed over, whatever it is.
+// Reads the string under one key of an object and ignores everything else in it.
 struct FieldReader : io::JsonHandler {
   std::string field;
   std::string* text;
@@ -112,14 +111,15 @@ bool is_json_lines(std::string_view path) {
   return path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".ndjson");
 }
 
-Corpus::Corpus(const CorpusOptions& options) : options_(options) {
+Corpus::Corpus(const TextOptions& options) : options_(options) {
   const bool field_given = !options_.field.empty();
   if (!field_given) options_.field = "text";
   bool known = true, any_json = false;
   for (const std::string& input : options_.inputs) {
     std::error_code error;
     std::vector<std::string> paths{input};
-    if (input != "-" && fs::is_directory(input, error)) paths = files_in(input);
+    const bool named = input == "-" || !fs::is_directory(input, error);
+    if (!named) paths = files_in(input);
     for (std::string& path : paths) {
       uint64_t bytes = 0;
       bool json = is_json_lines(path);
@@ -135,40 +135,58 @@ Corpus::Corpus(const CorpusOptions& options) : options_(options) {
       }
       total_ += bytes;
       any_json = any_json || json;
-      files_.push_back({std::move(path), bytes, json});
+      files_.push_back({std::move(path), bytes, json, named});
     }
   }
   if (!known) total_ = 0;
   if (field_given && !any_json && !files_.empty())
-    throw Error(fmt::format("--field is for JSON lines, and {} is not named as such", files_[0].path),
-                "call it .jsonl (.json and .ndjson will do, packed or not), or give it to standard input");
+    throw Error(fmt::format("`field` is for JSON lines, and {} is not named as such", files_[0].path),
+                "rename it to .jsonl (or .json or .ndjson, packed or not), or pipe it to standard input", "field");
 }
 
 uint64_t Corpus::done() const { return before_ + (open_ ? open_->taken() : 0); }
 
+void Corpus::warn(const std::string& what, const std::string& hint) const {
+  if (options_.warning) options_.warning(what, hint);
+}
+
+void Corpus::skip_binary(const File& file) {
+  const std::string why = "it has zero bytes in it, so it is no text";
+  const std::string hint = "texts only; iconv -f UTF-16 -t UTF-8 converts a text in UTF-16";
+  if (options_.strict) throw Error(fmt::format("{}: {}", open_->name(), why), hint, "inputs");
+  warn(fmt::format("{} is skipped: {}", open_->name(), why), hint);
+  report_.skipped.push_back({file.path, file.named});
+}
+
+void Corpus::check_utf8(std::string_view line, uint64_t number) {
+  if (number == invalid_line_ || text::valid_utf8(line)) return;
+  invalid_line_ = number;
+  const std::string where = fmt::format("{}: line {}", open_->name(), number);
+  const std::string hint = "iconv -f LATIN1 -t UTF-8 converts a text in Latin-1";
+  if (options_.strict) throw Error(fmt::format("{} is not valid UTF-8", where), hint, "inputs");
+  if (report_.invalid_lines++ > 0) return;
+  report_.first_invalid = where;
+  warn(fmt::format("{} is not valid UTF-8: bad bytes are read as U+FFFD, here and in later lines", where), hint);
+}
+
 // Opens the next file that is text, or JSON lines by its name.
 bool Corpus::open_next() {
-  for (; file_ < files_.size(); before_ += files_[file_ - 1].bytes) {  // of those passed over
-    open_ = std::make_unique<io::InputFile>(files_[file_].path);
-    json_ = files_[file_++].json;
-    begin_ = end_ = line_ = 0;
+  for (; file_ < files_.size(); before_ += files_[file_ - 1].bytes) {  // of those that are skipped
+    const File& file = files_[file_++];
+    open_ = std::make_unique<io::InputFile>(file.path);
+    json_ = file.json;
+    begin_ = end_ = line_ = invalid_line_ = 0;
     ended_ = false;
     while (end_ < kReadBytes && !ended_) read_more();  // a pipe gives little at a time
     const std::string_view start(buffer_.data(), end_);
-    if (start.starts_with(kByteOrderMark)) begin_ = kByteOrderMark.size();
     if (json_) return true;
     if (start.find('\0') != start.npos) {
-      if (options_.warn)
-        options_.warn(
-            fmt::format("{} is passed over: it has zero bytes in it, so it is no text", open_->name()),
-            "name the texts alone; a text in UTF-16 becomes UTF-8 with iconv");
+      skip_binary(file);
       continue;
     }
-    if (trimmed(start.substr(begin_)).starts_with("{\"") && options_.warn && !warned_of_json_) {
-      warned_of_json_ = true;
-      options_.warn(fmt::format("{} looks like JSON lines, but is read as plain text", open_->name()),
-                    "call it .jsonl; for standard input, --field text says it");
-    }
+    if (trimmed(start).starts_with("{\"") && !std::exchange(warned_of_json_, true))
+      warn(fmt::format("{} looks like JSON lines, but is read as plain text", open_->name()),
+           "rename it to .jsonl; for standard input, `field` text");
     return true;
   }
   open_.reset();
@@ -231,7 +249,7 @@ void Corpus::add_json(std::string_view line, std::string& document) const {
   }
   if (!reader.found)
     throw Error(fmt::format("{}: there is no key {}", reader.name, io::quote(options_.field)),
-                "--field NAME says which key has the text");
+                "`field` is the key that has the text", "field");
   for (std::string_view rest = text; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const size_t count = end > kMaxParagraph ? cut_place(rest.substr(0, end)) : end;
@@ -245,6 +263,7 @@ bool Corpus::next(std::string& document) {
   std::string_view line;
   while (spill_.empty() && document.size() < kMaxDocument) {
     if (!open_ && !open_next()) break;
+    const uint64_t number = line_ + 1;
     if (!next_line(line)) {
       before_ += open_->taken();
       open_.reset();
@@ -253,6 +272,7 @@ bool Corpus::next(std::string& document) {
     }
     line = trimmed(line);
     if (!json_) {
+      check_utf8(line, number);
       if (line.empty() && !document.empty()) break;
       add_paragraph(line, document);
       continue;
@@ -262,12 +282,12 @@ bool Corpus::next(std::string& document) {
     if (!document.empty()) break;
   }
   if (!spill_.empty()) {  // whole paragraphs of it
-    const std::string_view rest = std::string_view(spill_).substr(spilt_);
+    const std::string_view rest = std::string_view(spill_).substr(spilled_);
     const size_t end =
         rest.size() > kMaxDocument ? std::min(rest.find('\n', kMaxDocument), rest.size()) : rest.size();
     document.assign(rest.substr(0, end));
-    spilt_ += end + 1;
-    if (spilt_ >= spill_.size()) spill_ = {}, spilt_ = 0;
+    spilled_ += end + 1;
+    if (spilled_ >= spill_.size()) spill_ = {}, spilled_ = 0;
   }
   return !document.empty();
 }

@@ -11,8 +11,8 @@ namespace bertie {
 Masking::Masking(const Tokenizer& tokenizer, const MaskingOptions& options)
     : options_(options), mask_id_(tokenizer.mask_id()) {
   if (mask_id_ < 0)
-    throw Error("masked language modelling needs a mask token, and this tokenizer has none",
-                "--objective causal, or another tokenizer");
+    throw Error("masked language modeling needs a mask token, and this tokenizer has none",
+                "`objective` causal, or another tokenizer", "objective");
   const bool marks_continuations = tokenizer.marks_continuations();
   kinds_.resize(tokenizer.vocab_size());
   for (size_t id = 0; id < kinds_.size(); ++id) {
@@ -46,7 +46,8 @@ void Masking::apply(std::span<int32_t> ids, int32_t first_row, Random& random, s
     else
       words_.push_back({i, i + 1});
   }
-  // A shuffle that goes as far as it must. A word that would be too much is passed over, for shorter ones.
+  // A shuffle that stops when enough are chosen. A word that would be too many pieces is skipped for shorter
+  // ones.
   size_t left = predictions(ids.size());
   chosen_.clear();
   for (uint32_t i = 0; i < words_.size() && left > 0; ++i) {

@@ -1,7 +1,7 @@
 #pragma once
-// Masked language modelling's masks, as BERT draws them: of a sequence of n tokens (special ones counted)
-// min(max_predictions, max(1, round(rate·n))) are to be told, never special ones; of these 80% become [MASK],
-// 10% a random token, 10% stay. Drawn anew whenever asked, from a Random that the caller keys.
+// Masked language modeling's masks, as BERT draws them: of a sequence of n tokens (special ones counted)
+// min(max_predictions, max(1, round(rate·n))) are to be predicted, never special ones; of these 80% become
+// [MASK], 10% a random token, 10% stay. Drawn from a Random that the caller seeds.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,7 +14,7 @@ namespace bertie {
 struct MaskingOptions {
   double rate = 0.15;
   size_t max_predictions = 0;  // 0: no such limit
-  bool whole_words = false;    // all pieces of a word or none; what becomes of each is drawn for each
+  bool whole_words = false;    // all pieces of a word or none; each piece's replacement is drawn on its own
 };
 
 class Masking {
@@ -22,8 +22,8 @@ class Masking {
   // Error where the tokenizer has no mask token.
   Masking(const Tokenizer& tokenizer, const MaskingOptions& options);
 
-  // Masks `ids` in place. Appends the places that are to be told, rising and counted from `first_row` on, to
-  // `rows`, and what stood there to `targets`.
+  // Masks `ids` in place. Appends the positions to predict, ascending and counted from `first_row` on, to
+  // `rows`, and the tokens that were there to `targets`.
   void apply(std::span<int32_t> ids, int32_t first_row, Random& random, std::vector<int32_t>& rows,
              std::vector<int32_t>& targets);
   // How many of n tokens, where there are enough that are not special.

@@ -9,6 +9,7 @@
 #include "bertie/error.h"
 #include "core/random.h"
 #include "io/file.h"
+#include "io/input_file.h"
 #include "io/json.h"
 
 namespace bertie {
@@ -51,12 +52,13 @@ class Pairs final : public PairSource {
     options_.max_length = std::min(options.max_length ? options.max_length : SIZE_MAX, config.positions);
     if (options_.max_length < 2)
       throw Error(fmt::format("{} tokens leave no room for a text", options_.max_length),
-                  "a longer --max-length");
+                  "a longer `max_length`", "max_length");
     read(file, tokenizer, config.vocabulary);
   }
 
   size_t sequences() const override { return sources_.offsets.size() - 1; }
-  size_t cut() const override { return cut_; }
+  size_t truncated() const override { return truncated_; }
+  std::span<const TermSpec> terms() const override { return terms_; }
 
   void begin_step(size_t count) override {
     step_ = next_;
@@ -66,6 +68,7 @@ class Pairs final : public PairSource {
   void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     into.offsets.push_back(0), into.target_offsets.push_back(0);
+    std::vector<int32_t>& wanted = into.terms[0].targets;
     for (uint64_t at = step_ + first; at < step_ + first + count; ++at) {
       const size_t place = at % sequences();
       const size_t pair =
@@ -79,8 +82,8 @@ class Pairs final : public PairSource {
       into.target_ids.push_back(start_id_);
       append(into.target_ids, targets_[pair]);
       into.target_offsets.push_back(int32_t(into.target_ids.size()));
-      append(into.targets, targets_[pair]);
-      into.targets.push_back(eos_id_);
+      append(wanted, targets_[pair]);
+      wanted.push_back(eos_id_);
     }
   }
 
@@ -93,8 +96,8 @@ class Pairs final : public PairSource {
     if (!cursor.starts_with(mine) ||
         std::from_chars(cursor.data() + std::min(mine.size(), cursor.size()), end, at).ptr != end ||
         cursor.size() == mine.size())
-      throw Error(fmt::format("{} is no place in these pairs", io::quote(cursor)),
-                  "go on with the same pairs, tokenizer and seed");
+      throw Error(fmt::format("{} is not a position in these pairs", io::quote(cursor)),
+                  "the same pairs, tokenizer and `seed` as the run had", "data");
     next_ = at;
   }
 
@@ -108,7 +111,8 @@ class Pairs final : public PairSource {
   int32_t start_id_, eos_id_;
   PairOptions options_;
   Texts sources_, targets_;
-  size_t cut_ = 0;
+  const std::vector<TermSpec> terms_ = {{"token", Head::kCausalLm}};
+  size_t truncated_ = 0;
   uint64_t hash_ = 0xCBF29CE484222325;  // of all tokens and the seed: FNV-1a
   uint64_t step_ = 0, next_ = 0;
   Encoding encoding_;
@@ -125,7 +129,7 @@ void Pairs::append(std::string_view text, const Tokenizer& tokenizer, Texts& to,
 
 void Pairs::read(const std::filesystem::path& path, const Tokenizer& tokenizer, size_t vocabulary) {
   const io::MappedFile file(path);
-  std::string_view rest = file.text();
+  std::string_view rest = io::without_byte_order_mark(file.text());
   for (size_t number = 1; !rest.empty(); ++number) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -138,9 +142,9 @@ void Pairs::read(const std::filesystem::path& path, const Tokenizer& tokenizer, 
     bool too_long = false;
     append(line.substr(0, tab), tokenizer, sources_, too_long);
     append(line.substr(tab + 1), tokenizer, targets_, too_long);
-    cut_ += too_long;
+    truncated_ += too_long;
   }
-  if (sequences() == 0) throw Error(fmt::format("{}: there are no pairs", path.string()));
+  if (sequences() == 0) throw Error(fmt::format("{}: there are no pairs", path.string()), "a source, a tab and a target a line", "data");
   for (const Texts* texts : {&sources_, &targets_}) {
     for (int32_t id : texts->ids) {
       if (size_t(id) >= vocabulary)

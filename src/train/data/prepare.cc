@@ -1,4 +1,12 @@
-#include "train/data/prepare.h"
+// Text to shards of tokens.
+//
+// Documents are read in order, split into sentences and tokenized in parallel, and written in order, so the
+// files are the same bytes for any number of threads. Shards appear whole, one after the other. A run that was
+// stopped continues where its last whole shard ends: it reads the text again (which is fast) and tokenizes the
+// rest; a checksum in each shard shows whether the text is still the one it was made from.
+//
+// Files are made in a folder of their own, .bertie-unfinished, and moved beside the others when they are whole,
+// so what a killed run left is known by where it is. One process at a time prepares in a folder.
 
 #include <fmt/format.h>
 
@@ -7,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bertie/data.h"
 #include "bertie/error.h"
 #include "core/in_order.h"
 #include "core/parallel.h"
@@ -16,17 +25,22 @@
 #include "io/folder_lock.h"
 #include "io/json.h"
 #include "text/unicode.h"
+#include "train/data/corpus.h"
 #include "train/data/sentences.h"
+#include "train/data/shard_folder.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kJobBytes = size_t{1} << 19;  // of text that a thread takes at a time
-constexpr uint32_t kMaxSentence = 1024;        // tokens; a longer one goes on as another
+constexpr uint32_t kMaxSentence = 1024;        // tokens; a longer one is split
+// More threads would wait for the one that reads, and memory is bounded by as many jobs.
+constexpr int kMostThreads = 32;
+constexpr const char* kStartOver = "`force` makes all shards anew; or another `out`";
 constexpr const char* kUnfinished = ".bertie-unfinished";
 
-// Some documents on their way: texts, then tokens.
+// Some documents: texts, then tokens.
 struct Job {
   struct Document {
     Part part;
@@ -97,7 +111,7 @@ class OutFolder {
     lock_.emplace(path_);
     if (lock_->taken())
       throw Error(fmt::format("another process prepares data in {}", path_.string()),
-                  "wait for it, or give another folder with --out");
+                  "wait for it, or another `out`", "out");
     fs::remove_all(path_ / kUnfinished);
   }
   ~OutFolder() {
@@ -136,12 +150,12 @@ class OutFolder {
   std::optional<io::FolderLock> lock_;
 };
 
-// One side of the corpus: the shards that are there, and the one in the making.
+// The training or the held-out part: the shards that are there, and the one being made.
 class Side {
  public:
   Side(Part part, const OutFolder& out, const Fingerprint& fingerprint, uint64_t vocab_size)
       : part_(part), out_(out), builder_(part, fingerprint, vocab_size) {
-    // The whole shards from the first one on; what comes after a gap is made again.
+    // Keeps the whole shards from the first one on; what comes after a gap is made again.
     for (std::error_code error; fs::exists(path_of(kept_.size()), error);) {
       try {
         const Shard shard(path_of(kept_.size()));
@@ -156,7 +170,7 @@ class Side {
     builder_.start_at(kept_.size());
   }
 
-  // A document was read. Whether it is in a shard already; Error where that one is of another text.
+  // Whether the document that was read is in a shard already; Error where that shard is of another text.
   bool skip(uint64_t checksum) {
     if (skipping_ == kept_.size()) return false;
     sum_ = io::chain(sum_, checksum);
@@ -165,7 +179,7 @@ class Side {
     if (sum_ != h.text_checksum)
       throw Error(
           fmt::format("{} was made from another text than the one given now", path_of(skipping_).string()),
-          "--force makes all shards anew; or give another folder with --out");
+          kStartOver, "out");
     ++skipping_, skipped_ = 0, sum_ = 0;
     return true;
   }
@@ -176,12 +190,12 @@ class Side {
   PartSummary finish() {
     if (skipping_ < kept_.size())
       throw Error(fmt::format("the text given now ends before {} does", path_of(skipping_).string()),
-                  "--force makes all shards anew; or give another folder with --out");
+                  kStartOver, "out");
     if (!builder_.empty()) out_.write(builder_, part_);
     PartSummary sum;
     while (sum.shards < builder_.index()) {
       const fs::path path = path_of(sum.shards);
-      sum.add(Shard(path).header(), fs::file_size(path));
+      bertie::add(Shard(path).header(), fs::file_size(path), sum);
     }
     return sum;
   }
@@ -194,12 +208,12 @@ class Side {
   const OutFolder& out_;
   ShardBuilder builder_;
   std::vector<ShardHeader> kept_;
-  size_t skipping_ = 0;   // the kept shard whose documents go by
+  size_t skipping_ = 0;   // the kept shard whose documents are being read
   uint64_t skipped_ = 0;  // of them
   uint64_t sum_ = 0;
 };
 
-// By what is in a document, so the same text is never on both sides.
+// By a document's content, so that the same text is never in both.
 Part part_of(uint64_t checksum, double held_out) {
   return double(io::chain(0x68656C64, checksum) >> 11) * 0x1p-53 < held_out ? Part::kHeldOut : Part::kTrain;
 }
@@ -212,18 +226,18 @@ nlohmann::ordered_json settings_json(const PrepareOptions& options, const Corpus
   return {{"format", ShardHeader::kVersion},
           {"tokenizer", fmt::format("{:02x}", fmt::join(fingerprint, ""))},
           {"inputs", inputs},
-          {"field", options.corpus.field},
+          {"field", options.texts.field},
           {"held_out", options.held_out},
           {"shard_bytes", options.shard_bytes}};
 }
 
-// So that Tokenizer::load(out) gives the tokenizer of the shards, which `fingerprint` is of.
+// So that Tokenizer::load(out) gives the tokenizer of the shards, whose fingerprint this is.
 void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const Fingerprint& fingerprint) {
   std::error_code error;
   const fs::path given = options.tokenizer;
   const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  // Another one's files; but not where the tokenizer that was given lies among them.
+  // Files of another tokenizer; but not where the given one is among them.
   if (options.force && !fs::equivalent(beside, out.path(), error))
     for (const fs::path& old : tokenizer_files_in(out.path())) fs::remove(old);
   const auto copy = [&](const fs::path& from, const std::string& name) {
@@ -246,29 +260,30 @@ void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const F
   if (fingerprint_of(Tokenizer::load(out.path())) != fingerprint)
     throw Error(fmt::format("{} has files of another tokenizer, such as {}", out.path().string(),
                             Tokenizer::file_in(out.path()).filename().string()),
-                "--force removes them; or give another folder with --out");
+                "`force` removes them; or another `out`", "out");
 }
 
-// Error where the folder has shards that this run cannot go on with.
-void check_shards(const OutFolder& out, const nlohmann::ordered_json& settings) {
+// Error where the folder has shards that this run cannot continue.
+void check_shards(const OutFolder& out, const std::string& settings) {
   if (!has_shards(out.path())) return;
-  constexpr const char* kHint = "--force makes them anew; or give another folder with --out";
   if (!fs::exists(out.path() / ShardManifest::kName))
-    throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName), kHint);
-  if (nlohmann::json(read_manifest(out.path()).settings) != nlohmann::json(settings))
+    throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName), kStartOver,
+                "out");
+  if (io::parse_json(read_manifest(out.path()).settings, ShardManifest::kName) !=
+      io::parse_json(settings, "settings"))
     throw Error(
         fmt::format("{} has shards of other texts, another tokenizer or other settings", out.path().string()),
-        kHint);
+        kStartOver, "out");
 }
 
 Prepared prepare_into(const PrepareOptions& options) {
   const Tokenizer tokenizer = options.cased ? Tokenizer::from_vocab(options.tokenizer, {.lowercase = false})
                                             : Tokenizer::load(options.tokenizer);
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
-  Corpus corpus(options.corpus);
+  Corpus corpus(options.texts);
 
   const OutFolder out(options.out);
-  ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint)};
+  ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint).dump()};
   if (options.force) out.remove(is_shard_name);
   check_shards(out, manifest.settings);
   copy_tokenizer(options, out, fingerprint);
@@ -291,7 +306,8 @@ Prepared prepare_into(const PrepareOptions& options) {
       job.text += document;
       job.documents.push_back({part, checksum, begin, job.text.size()});
     }
-    if (options.progress) options.progress(corpus.done(), corpus.total(), prepared.tokenized_bytes);
+    if (options.texts.progress)
+      options.texts.progress(corpus.done(), corpus.total(), prepared.tokenized_bytes);
     prepared.tokenized_bytes += job.text.size();
     return !job.documents.empty();
   };
@@ -315,7 +331,8 @@ Prepared prepare_into(const PrepareOptions& options) {
   manifest.train = prepared.train = sides[0].finish();
   manifest.held_out = prepared.held_out = sides[1].finish();
   if (prepared.train.documents + prepared.held_out.documents == 0)
-    throw Error("there is no text in what was given", "a document is lines of text; an empty line ends it");
+    throw Error("there is no text in the inputs", "a document is lines of text; an empty line ends it", "inputs");
+  prepared.texts = corpus.report();
   manifest.complete = true;
   out.write(ShardManifest::kName, manifest.text());
   return prepared;
@@ -328,7 +345,7 @@ Prepared prepare(const PrepareOptions& options) {
     return prepare_into(options);
   } catch (const fs::filesystem_error& error) {
     throw Error(fmt::format("cannot write {}: {}", options.out.string(), error.code().message()),
-                "give another folder with --out, or make room in it");
+                "another `out`, or make room in it", "out");
   }
 }
 

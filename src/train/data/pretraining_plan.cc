@@ -31,8 +31,8 @@ void Planner::plan(std::span<const uint32_t> group, uint64_t epoch, std::vector<
   }
 }
 
-// How long a sequence is meant to be: as long as may be, now and then of any length from 2 on, so that a
-// model sees short ones too.
+// How long a sequence should be: as long as possible, sometimes of any length from 2 on, so that a model sees
+// short ones too.
 size_t Planner::draw_target(Random& random) const {
   if (options_.room <= 2 || random.uniform() >= float(options_.short_rate)) return options_.room;
   return 2 + random.below(uint32_t(options_.room - 1));

@@ -1,6 +1,6 @@
 #pragma once
-// Which texts make a sequence: the walk through documents that cuts them into sequences for an objective,
-// before anything is masked. What comes out is places in shards, a few numbers for each sequence.
+// Which texts make a sequence: cuts documents into sequences for an objective, before anything is masked. The
+// result is positions in shards, a few numbers for each sequence.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,8 +18,7 @@ struct Stretch {
 };
 
 struct PlannedSequence {
-  Stretch a,
-      b = {};  // b is empty but for pairs. Causal: a counts in a stream with an end token after each document
+  Stretch a, b = {};  // b: of pairs only. Causal: a counts in a stream with an end token after each document
   int32_t label = 0;
   friend bool operator==(const PlannedSequence&, const PlannedSequence&) = default;
 };
@@ -30,12 +29,12 @@ struct PlanOptions {
   double short_rate;
 };
 
-// What random numbers are for: each has a stream of its own.
+// What random numbers are used for: each purpose has a stream of its own.
 enum class Purpose : uint32_t { kShardOrder = 1, kDocument, kSequenceOrder, kSequence };
 Random keyed_random(uint64_t seed, Purpose purpose, uint64_t epoch, uint64_t place);
 
 // All sequences of some shards in an epoch, in the text's order, into `out`. A shard is named by its index
-// among `shards`; those in `group` are looked at, which verify() has found in order.
+// among `shards`; those in `group`, which must be verified, are read.
 class Planner {
  public:
   Planner(std::span<const Shard> shards, const PlanOptions& options, uint64_t seed)

@@ -57,11 +57,13 @@ class Source : public PretrainingSource {
         verified_(shards_.size()),
         frame_(tokenizer, has_pairs(options.objective)),
         planner_(shards_, plan_options(), options.seed) {
+    terms_.push_back({"token", is_causal() ? Head::kCausalLm : Head::kMaskedLm});
+    if (has_pairs(options.objective)) terms_.push_back({"label", Head::kNextSentence});
     if (is_causal()) {
       end_ = end_of_text(tokenizer);
       if (end_ < 0)
-        throw Error(
-            "causal language modelling needs a token that ends documents, and this tokenizer has none");
+        throw Error("causal language modeling needs a token that ends documents, and this tokenizer has none",
+                    "another tokenizer, or another `objective`", "objective");
     } else {
       masking_.emplace(tokenizer,
                        MaskingOptions{options.mask_rate, options.max_predictions, options.whole_words});
@@ -79,7 +81,7 @@ class Source : public PretrainingSource {
       identity_ = io::chain(identity_, part);
     if (options.objective == Objective::kMaskedNext && documents < 2)
       throw Error("next-sentence prediction needs more than one document",
-                  "an empty line ends a document; or another objective: mlm, mlm+sop");
+                  "an empty line ends a document; or `objective` mlm or mlm+sop", "objective");
     start_epoch(0);
   }
 
@@ -94,7 +96,7 @@ class Source : public PretrainingSource {
       empty = plan_.empty() ? empty + 1 : 0;
       if (empty > groups_.size())
         throw Error(fmt::format("{} and its neighbours hold no text to learn from", shards_[0].name()),
-                    "longer documents; see what bertie prepare reports");
+                    "longer documents", "data");
       next_group();
     }
   }
@@ -112,26 +114,28 @@ class Source : public PretrainingSource {
     }
   }
 
+  std::span<const TermSpec> terms() const override { return terms_; }
+
   std::string cursor() const override {
     return fmt::format(R"({{"pretraining": "{:016x}", "epoch": {}, "group": {}, "sequence": {}}})", identity_,
                        epoch_, group_, next_);
   }
 
   void seek(const std::string& cursor) override {
-    const std::string name = "the place in the data";
+    const std::string name = "the position in the data";
     const nlohmann::json json = io::parse_json(cursor, name);
     if (io::get_string(json, "pretraining", name) != fmt::format("{:016x}", identity_))
-      throw Error("the place in the data is one of other shards or other settings",
-                  "the same shards, seed, objective, length and masking as when it was saved");
+      throw Error("the checkpoint's position is one in other shards or with other settings",
+                  "the same `data`, `seed`, `objective`, `max_length` and masking as the run had", "data");
     const size_t epoch = io::get_size(json, "epoch", name);
     const size_t group = io::get_size(json, "group", name);
     const size_t next = io::get_size(json, "sequence", name, {}, std::numeric_limits<uint32_t>::max());
     start_epoch(epoch);
-    if (group >= groups_.size()) throw Error("the place in the data is beyond its end");
+    if (group >= groups_.size()) throw Error("the position in the data is beyond its end");
     group_ = group;
     if (next > 0) {
       plan_group();
-      if (next > plan_.size()) throw Error("the place in the data is beyond its end");
+      if (next > plan_.size()) throw Error("the position in the data is beyond its end");
       next_ = next;
     }
   }
@@ -152,7 +156,7 @@ class Source : public PretrainingSource {
     for (const Shard& shard : shards_)
       for (size_t d = 0; d < shard.documents(); ++d) {
         const uint32_t first = shard.first_sentence(d), next = shard.first_sentence(d + 1);
-        // Numbers that verify() has not seen yet may lead astray.
+        // Not verified yet: the numbers may be anything.
         if (next == first + 1 && next <= shard.header().sentences)
           alone += shard.first_token(next) - shard.first_token(first);
       }
@@ -188,10 +192,11 @@ class Source : public PretrainingSource {
     const size_t special = is_causal() ? 0 : frame_.size(), least = special + 2;
     if (options_.max_length < least || options_.max_length > size_t{1} << 20)
       throw Error(fmt::format("sequences of {} tokens are not possible here", options_.max_length),
-                  fmt::format("--max-length from {} to {}", least, size_t{1} << 20));
+                  fmt::format("`max_length` from {} to {}", least, size_t{1} << 20), "max_length");
     if (!(options_.mask_rate > 0 && options_.mask_rate <= 1) ||
         !(options_.short_rate >= 0 && options_.short_rate <= 1))
-      throw Error("the mask rate and the rate of short sequences are shares, from 0 to 1");
+      throw Error("the rates of masks and of short sequences are shares from 0 to 1", "`mask_rate` 0.15",
+                  "mask_rate");
     return {options_.objective, options_.max_length - special, options_.short_rate};
   }
 
@@ -224,7 +229,7 @@ class Source : public PretrainingSource {
     return std::span(order_).subspan(groups_[group].begin, groups_[group].end - groups_[group].begin);
   }
 
-  // What a file holds is believed only after this; and reading it all once is enough.
+  // A shard's numbers are used only after this; once is enough.
   void verify(std::span<const uint32_t> shards) {
     for (const uint32_t shard : shards) {
       if (verified_[shard]) continue;
@@ -259,7 +264,7 @@ class Source : public PretrainingSource {
   }
 
   void make_masked(PlannedSequence sequence, Random& random, BatchStorage& into) {
-    // What is too long loses tokens one by one: the longer text, at its front or its end by chance.
+    // A pair that is too long loses tokens one by one: the longer text, at its front or its end at random.
     const size_t room = options_.max_length - frame_.size();
     for (Stretch &a = sequence.a, &b = sequence.b; size_t{a.count} + b.count > room;) {
       Stretch& longer = a.count > b.count ? a : b;
@@ -272,13 +277,14 @@ class Source : public PretrainingSource {
     if (has_pairs(options_.objective)) {
       append(frame_.between, frame_.between_types, into);
       append(sequence.b, frame_.b_type, into);
-      into.labels.push_back(sequence.label);
+      into.terms[1].targets.push_back(sequence.label);
     }
     append(frame_.after, frame_.after_types, into);
-    masking_->apply(std::span(into.ids).subspan(first), int32_t(first), random, into.rows, into.targets);
+    masking_->apply(std::span(into.ids).subspan(first), int32_t(first), random, into.terms[0].rows,
+                    into.terms[0].targets);
   }
 
-  // Place `begin` of the stream is in the last document that begins there or before.
+  // Position `begin` of the stream is in the last document that starts there or before.
   void make_causal(const PlannedSequence& sequence, BatchStorage& into) {
     const Shard& shard = shards_[sequence.a.shard];
     const auto begin_of = [&](size_t document) {
@@ -300,11 +306,12 @@ class Source : public PretrainingSource {
       if (stream_.size() < wanted) stream_.push_back(end_), ++place;
     }
     into.ids.insert(into.ids.end(), stream_.begin(), stream_.end() - 1);
-    into.targets.insert(into.targets.end(), stream_.begin() + 1, stream_.end());
+    into.terms[0].targets.insert(into.terms[0].targets.end(), stream_.begin() + 1, stream_.end());
     into.types.resize(into.ids.size(), 0);
   }
 
   PretrainingOptions options_;
+  std::vector<TermSpec> terms_;
   std::vector<Shard> shards_;
   std::vector<bool> verified_;
   Frame frame_;
@@ -334,7 +341,8 @@ std::string_view name_of(Objective objective) {
 Objective objective_of(std::string_view name) {
   for (const auto& [which, its_name] : kNames)
     if (name == its_name) return which;
-  throw Error(fmt::format("there is no objective {}", io::quote(name)), "mlm, mlm+nsp, mlm+sop or causal");
+  throw Error(fmt::format("there is no objective {}", io::quote(name)),
+              "`objective` mlm+nsp, mlm, mlm+sop, causal or seq2seq", "objective");
 }
 
 std::unique_ptr<PretrainingSource> make_pretraining_source(const fs::path& folder, const Tokenizer& tokenizer,

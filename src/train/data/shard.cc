@@ -21,7 +21,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "shards are mapped as they are");
 
 constexpr const char* kTryAgain =
-    "make the shards again: bertie prepare with the same options makes what is missing";
+    "prepare the data again with the same options: that makes what is missing";
 
 uint64_t header_checksum(const ShardHeader& header) {
   return io::checksum(
@@ -49,8 +49,8 @@ std::span<const T> numbers_at(std::span<const std::byte> bytes, uint64_t offset,
   return {reinterpret_cast<const T*>(bytes.data() + offset), size_t(count)};
 }
 
-// 0 first, never falling, `last` at the end.
-bool rises(std::span<const uint32_t> places, uint64_t last) {
+// 0 first, ascending, `last` at the end.
+bool ascends(std::span<const uint32_t> places, uint64_t last) {
   return places.front() == 0 && places.back() == last && std::is_sorted(places.begin(), places.end());
 }
 
@@ -134,14 +134,14 @@ Shard::Shard(const std::filesystem::path& path) : name_(path.string()), file_(pa
   std::memcpy(&header_, bytes.data(), sizeof header_);
   if (header_.magic != ShardHeader::kMagic)
     throw Error(fmt::format("{} is not a shard: it does not begin as one", name_),
-                "bertie prepare makes shards");
+                "`data` is a folder of prepared shards", "data");
   if (header_.version != ShardHeader::kVersion)
     throw Error(fmt::format("{} is of version {} of the shards' format; this program reads version {}", name_,
                             header_.version, ShardHeader::kVersion),
-                "make the shards again with this version: bertie prepare");
+                "prepare the data again with this version");
   if (header_.header_checksum != header_checksum(header_))
     throw Error(fmt::format("{} is damaged: its header's checksum is wrong", name_), kTryAgain);
-  // From here on the header is what somebody wrote on purpose; that need not have been us.
+  // The header is as it was written, but not necessarily by this program.
   constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
   if ((header_.token_bytes != 2 && header_.token_bytes != 4) || header_.documents > kMost ||
       header_.sentences > kMost || header_.tokens > kMost || header_.vocab_size > kMost / 2)
@@ -171,7 +171,7 @@ void Shard::verify() const {
     const auto tokens = numbers_at<decltype(zero)>(bytes, layout.tokens, header_.tokens);
     return tokens.empty() || *std::max_element(tokens.begin(), tokens.end()) < header_.vocab_size;
   };
-  if (!rises(documents_, header_.sentences) || !rises(sentences_, header_.tokens) ||
+  if (!ascends(documents_, header_.sentences) || !ascends(sentences_, header_.tokens) ||
       !(header_.token_bytes == 2 ? in_vocabulary(uint16_t{0}) : in_vocabulary(uint32_t{0})))
     throw Error(fmt::format("{} is damaged: numbers in it are out of range", name_), kTryAgain);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Shards: files of tokens, as `bertie prepare` writes them and training maps them into memory. docs/data.md
+// Shards: files of tokens, as bertie::prepare writes them and training maps them into memory. docs/data.md
 // has the format byte by byte: a header of 128 bytes, then where documents begin (in sentences), where
 // sentences begin (in tokens), and the tokens, 16 bits each where the vocabulary allows it, else 32.
 #include <array>
@@ -32,9 +32,9 @@ struct ShardHeader {
   uint32_t token_bytes = 2;  // 2 or 4
   uint32_t part = 0, index = 0;
   uint64_t documents = 0, sentences = 0, tokens = 0;
-  uint64_t unknown = 0;        // tokens that stand for what the vocabulary has not
+  uint64_t unknown = 0;        // tokens for text that the vocabulary does not have
   uint64_t text_bytes = 0;     // of the documents
-  uint64_t text_checksum = 0;  // of the documents, chained: a restart sees whether they are still the same
+  uint64_t text_checksum = 0;  // of the documents, chained: shows on a restart whether they are the same
   uint64_t vocab_size = 0;
   Fingerprint fingerprint = {};
   uint64_t checksum = 0;         // of all bytes after the header
@@ -75,8 +75,7 @@ class Shard {
  public:
   // Checks header and size, not the content. Error, naming the file, where they are not right.
   explicit Shard(const std::filesystem::path& path);
-  // Reads it all: the checksum, and that every number in it is in its range. After that no number leads
-  // astray. Error, naming the file.
+  // Reads it all and checks the checksum and that every number is in its range. Error, naming the file.
   void verify() const;
 
   const ShardHeader& header() const { return header_; }

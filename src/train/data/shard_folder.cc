@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kMakeAgain =
-    "give the bertie prepare command again: it makes what is missing and keeps what is whole";
+    "prepare the data again with the same options: that makes what is missing and keeps what is whole";
+constexpr const char* kNotShards = "`data` is a folder of prepared shards";
 
 constexpr size_t kMost = std::numeric_limits<int64_t>::max();  // of anything that is counted
 
@@ -36,28 +37,21 @@ void for_each_count(Summary& part, const F& f) {
 
 }  // namespace
 
-void PartSummary::add(const ShardHeader& header, uint64_t bytes_of_file) {
-  ++shards;
-  documents += header.documents;
-  sentences += header.sentences;
-  tokens += header.tokens;
-  unknown += header.unknown;
-  text_bytes += header.text_bytes;
-  file_bytes += bytes_of_file;
-}
-
-nlohmann::ordered_json to_json(const PartSummary& part) {
-  nlohmann::ordered_json json;
-  for_each_count(part, [&](const char* name, auto count) { json[name] = count; });
-  return json;
+void add(const ShardHeader& header, uint64_t file_bytes, PartSummary& to) {
+  ++to.shards;
+  to.documents += header.documents;
+  to.sentences += header.sentences;
+  to.tokens += header.tokens;
+  to.unknown += header.unknown;
+  to.text_bytes += header.text_bytes;
+  to.file_bytes += file_bytes;
 }
 
 std::string ShardManifest::text() const {
-  nlohmann::ordered_json json = {{"settings", settings}, {"complete", complete}};
-  if (complete) {
-    json["train"] = to_json(train);
-    json["held_out"] = to_json(held_out);
-  }
+  nlohmann::ordered_json json = {{"settings", nlohmann::ordered_json::parse(settings)}, {"complete", complete}};
+  if (complete)
+    for (const auto& [key, part] : {std::pair{"train", &train}, {"held_out", &held_out}})
+      for_each_count(*part, [&](const char* name, auto count) { json[key][name] = count; });
   return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -67,11 +61,11 @@ ShardManifest read_manifest(const fs::path& folder) {
   if (!fs::exists(name, error))
     throw Error(
         fmt::format("{} has no {}, which says what shards there are", folder.string(), ShardManifest::kName),
-        "--data is the folder that bertie prepare --out wrote");
+        kNotShards, "data");
   const nlohmann::json json = io::parse_json(io::MappedFile(name).text(), name);
   if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", name), kMakeAgain);
   ShardManifest manifest;
-  if (const auto settings = json.find("settings"); settings != json.end()) manifest.settings = *settings;
+  if (const auto settings = json.find("settings"); settings != json.end()) manifest.settings = settings->dump();
   const auto complete = json.find("complete");
   manifest.complete = complete != json.end() && *complete == true;
   if (!manifest.complete) return manifest;
@@ -93,21 +87,22 @@ std::vector<Shard> open_shards(const fs::path& folder, const Tokenizer& tokenize
   const bool has_manifest = fs::exists(folder / ShardManifest::kName, error);
   if (!has_manifest && !fs::exists(path_of(0), error))
     throw Error(fmt::format("{} has no {} shards", folder.string(), part_name),
-                "--data is the folder that bertie prepare --out wrote");
+                kNotShards, "data");
   const ShardManifest manifest = read_manifest(folder);
   if (!manifest.complete)
     throw Error(
-        fmt::format("{} is not finished: bertie prepare was stopped, or is still at it", folder.string()),
-        kMakeAgain);
+        fmt::format("{} is not finished: preparing it was stopped, or is still under way", folder.string()),
+        kMakeAgain, "data");
   const PartSummary& expected = manifest.part(part);
   if (expected.shards == 0)
     throw Error(fmt::format("{} has no {} shards", folder.string(), part_name),
-                part == Part::kTrain ? "bertie prepare with a smaller --held-out share"
-                                     : "bertie prepare --held-out 0.01 makes them");
+                part == Part::kTrain ? "prepare the data with a smaller share for `held_out`"
+                                     : "prepare the data with `held_out` 0.01",
+                "data");
   if (fs::exists(path_of(expected.shards), error))
     throw Error(fmt::format("{} is there, but {} counts {} {} shards", path_of(expected.shards).string(),
                             ShardManifest::kName, expected.shards, part_name),
-                "bertie prepare --force makes all of them anew");
+                "prepare the data again with `force`: that makes all of them anew");
 
   std::vector<Shard> shards;
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
@@ -122,19 +117,19 @@ std::vector<Shard> open_shards(const fs::path& folder, const Tokenizer& tokenize
     const ShardHeader& h = shard.header();
     if (h.fingerprint != fingerprint || h.vocab_size != tokenizer.vocab_size())
       throw Error(fmt::format("{} was made with another tokenizer than the one given", shard.name()),
-                  "the shards' folder has the right one, or make the shards again with bertie prepare");
+                  "the tokenizer in the shards' folder, or prepare the data again with the other one");
     if (h.part != uint32_t(part) || h.index + 1 != shards.size())
       throw Error(fmt::format("{} was another shard when it was written: it was renamed", shard.name()),
-                  "make the shards again with bertie prepare");
+                  "prepare the data again");
     if (h.tokens + h.documents > std::numeric_limits<uint32_t>::max())
       throw Error(fmt::format("{} is too large for a shard", shard.name()),
-                  "make smaller ones with bertie prepare");
+                  "prepare the data again with a smaller `shard_bytes`");
     tokens += h.tokens;
   }
   if (tokens != expected.tokens)
     throw Error(fmt::format("the {} shards of {} have {} tokens, but {} counts {}: one is of another run",
                             part_name, folder.string(), tokens, ShardManifest::kName, expected.tokens),
-                "bertie prepare --force makes all of them anew");
+                "prepare the data again with `force`: that makes all of them anew");
   return shards;
 }
 

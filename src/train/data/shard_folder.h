@@ -1,38 +1,31 @@
 #pragma once
-// The folder that `bertie prepare` writes and pre-training reads: shards, shards.json, which says whether all
-// of them are there and what is in them, and the files of the tokenizer that made them.
+// The folder that bertie::prepare writes and pre-training reads: shards, shards.json, which says whether all of
+// them are there and what is in them, and the files of the tokenizer that made them.
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "bertie/data.h"
 #include "train/data/shard.h"
 
 namespace bertie {
 
-// What the shards of one part hold together.
-struct PartSummary {
-  size_t shards = 0;
-  uint64_t documents = 0, sentences = 0, tokens = 0, unknown = 0, text_bytes = 0, file_bytes = 0;
-
-  void add(const ShardHeader& header, uint64_t bytes_of_file);
-};
-nlohmann::ordered_json to_json(const PartSummary& part);
+void add(const ShardHeader& header, uint64_t file_bytes, PartSummary& to);
 
 // shards.json.
 struct ShardManifest {
   static constexpr const char* kName = "shards.json";
 
-  nlohmann::ordered_json settings = {};  // what the shards are made from
-  bool complete = false;                 // else the parts are not known yet
+  std::string settings = "{}";  // a JSON object: what the shards are made from
+  bool complete = false;        // else the parts are not known yet
   PartSummary train = {}, held_out = {};
 
   const PartSummary& part(Part which) const { return which == Part::kTrain ? train : held_out; }
   std::string text() const;
 };
-// Error where the file is not there or not right.
+// Error where the file is missing or not as it should be.
 ShardManifest read_manifest(const std::filesystem::path& folder);
 
 // All shards of a part, in order, as shards.json counts them. Error, naming what is wrong, where the folder

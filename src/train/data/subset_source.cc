@@ -9,37 +9,47 @@
 namespace bertie {
 namespace {
 
-void append(std::vector<int32_t>& to, const std::vector<int32_t>& from, size_t shift = 0) {
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void append_shifted(std::vector<int32_t>& to, std::span<const int32_t> from, size_t shift) {
   for (const int32_t value : from) to.push_back(value + int32_t(shift));
 }
 
-// Where sequences end, without the 0 at the front of the second part.
-void append_offsets(std::vector<int32_t>& to, const std::vector<int32_t>& from, size_t shift) {
-  for (size_t i = to.empty() ? 0 : 1; i < from.size(); ++i) to.push_back(from[i] + int32_t(shift));
-}
-
 void append(BatchStorage& to, const BatchStorage& from) {
-  // Rows are those of what the head reads: a decoder's, where there is one.
-  append(to.rows, from.rows, from.target_offsets.empty() ? to.ids.size() : to.target_ids.size());
+  for (size_t i = 0; i < to.terms.size(); ++i) {
+    BatchStorage::Term& t = to.terms[i];
+    const BatchStorage::Term& f = from.terms[i];
+    // Rows are those of what the head reads: the decoder's input, where there is one.
+    append_shifted(t.rows, f.rows, from.target_offsets.empty() ? to.ids.size() : to.target_ids.size());
+    append(t.targets, f.targets), append(t.values, f.values), append(t.soft, f.soft);
+    t.soft_columns = f.soft_columns;
+  }
+  // Where sequences end; only the first part keeps its 0 at the front.
+  const auto append_offsets = [](auto& offsets, const auto& more, size_t shift) {
+    if (!more.empty()) append_shifted(offsets, std::span(more).subspan(!offsets.empty()), shift);
+  };
   append_offsets(to.offsets, from.offsets, to.ids.size());
   append_offsets(to.target_offsets, from.target_offsets, to.target_ids.size());
   append(to.ids, from.ids), append(to.types, from.types), append(to.target_ids, from.target_ids);
-  append(to.targets, from.targets), append(to.labels, from.labels);
 }
 
 class SubsetSource : public BatchSource {
  public:
   SubsetSource(std::unique_ptr<BatchSource> source, size_t all, size_t count)
-      : source_(std::move(source)), all_(all), count_(count) {
+      : source_(std::move(source)), all_(all), count_(count), one_(source_->terms()) {
     source_->begin_step(all);
   }
 
+  std::span<const TermSpec> terms() const override { return source_->terms(); }
   void begin_step(size_t count) override { first_ = next_, next_ += count; }
 
   void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
     for (size_t i = first_ + first; i < first_ + first + count; ++i) {
-      // In two parts, for i·all may not fit.
+      // at·all/count in two parts, because at·all may overflow.
       const size_t at = i % count_;
       source_->make(at * (all_ / count_) + at * (all_ % count_) / count_, 1, one_);
       append(into, one_);
@@ -49,7 +59,7 @@ class SubsetSource : public BatchSource {
   std::string cursor() const override { return fmt::format("{}", next_); }
   void seek(const std::string& cursor) override {
     if (!parse_number(cursor, next_))
-      throw Error(fmt::format("{} is no place in the data", io::quote(cursor)));
+      throw Error(fmt::format("{} is not a position in the data", io::quote(cursor)));
   }
   double epochs() const override { return double(next_) / double(count_); }
 

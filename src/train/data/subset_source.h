@@ -1,6 +1,6 @@
 #pragma once
-// Some of a source's sequences, spread evenly over all of it: a look at held-out data that is one at every
-// part of it, not at its first texts alone. The source plans its sequences once, so that a look costs nothing
+// Some of a source's sequences, evenly spaced over all of it, so that an evaluation sees every part of the
+// held-out data and not its first texts alone. The source plans its sequences once: an evaluation costs nothing
 // but the sequences that it reads.
 #include <memory>
 

@@ -1,6 +1,6 @@
-// The trainer's checkpoints: what is in them, and how a run goes on from one.
+// The trainer's checkpoints: what is in them, and how a run resumes from one.
 //
-// Rank 0 alone reads and writes; the others get what it read. So a run goes on with any number of ranks, and
+// Rank 0 alone reads and writes; the others get what it read. So a run resumes with any number of ranks, and
 // on machines that do not share a disk.
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ void read_moments(const fs::path& file, Optimizer& optimizer) {
     if (!found || found->dtype != io::DType::kF32 || found->elements() != to.size())
       throw Error(fmt::format("{} does not hold the {} numbers of {} that this model needs", file.string(),
                               to.size(), name),
-                  "the same --size or --config as the run had");
+                  "the same `size` or `config` as the run had");
     io::to_float(*found, 0, to);
   }
 }
@@ -54,8 +54,9 @@ std::string in_words(const nlohmann::json& value) {
 
 uint64_t best_step_of(const RunFolder::Found& found) {
   const std::string name = (found.folder / "state.json").string();
-  const auto best = found.state.find("best");
-  return best == found.state.end() ? 0 : io::get_size(*best, "step", name, {}, kMostSteps);
+  const nlohmann::json state = io::parse_json(found.state, name);
+  const auto best = state.find("best");
+  return best == state.end() ? 0 : io::get_size(*best, "step", name, {}, kMostSteps);
 }
 
 void copy_whole(const fs::path& from, const fs::path& to) {
@@ -77,10 +78,11 @@ std::string Trainer::layout() const {
   return sum.hex();
 }
 
-// What makes a run the run it is. Limits are not in it: a run may go on for longer.
+// What determines the run's numbers. Limits are not in it: a run may be resumed for longer. The keys are part
+// of state.json's format.
 nlohmann::ordered_json Trainer::description() const {
   const TrainOptions& o = options_;
-  nlohmann::ordered_json all = parts_.about;
+  auto all = nlohmann::ordered_json::parse(parts_.description);
   all["batch"] = o.batch;
   all["rate"] = o.rate;
   all["schedule"] = name_of(o.schedule);
@@ -93,21 +95,22 @@ nlohmann::ordered_json Trainer::description() const {
   all["clip"] = o.clip;
   all["outlier"] = o.outlier;
   all["seed"] = o.seed;
-  all["dropout_on"] = o.drops_out;
+  all["dropout_on"] = parts_.dropout;
   return all;
 }
 
-// Limits and all: what ranks must have in common.
-nlohmann::ordered_json Trainer::whole_description() const {
+// With limits and all: what ranks must have in common.
+nlohmann::ordered_json Trainer::rank_description() const {
   const TrainOptions& o = options_;
   nlohmann::ordered_json all = description();
   all["model"] = layout();
   all["data"] = parts_.source.cursor();
   all["held-out data"] = held_out_start_;
-  all["heads"] = {parts_.heads.tokens, parts_.heads.labels ? int(*parts_.heads.labels) : -1};
+  for (const TermSpec& term : parts_.source.terms())
+    all["losses"].push_back({term.name, int(term.head), term.weight});
   all["limits"] = {o.steps, o.tokens, o.seconds};
   all["cooldown"] = o.cooldown;
-  all["eval-every"] = {o.eval_every, o.eval_sequences, o.patience};
+  all["eval-every"] = {o.eval_every, parts_.eval_sequences, o.patience};
   all["save-every"] = {o.save_every, o.save_seconds};
   return all;
 }
@@ -120,7 +123,7 @@ nlohmann::ordered_json Trainer::state() const {
           {"loss", progress_.loss},
           {"layout", layout()},
           {"optimiser", optimizer_.counters()},
-          {"best", {{"step", best_step_}, {"loss", best_loss_}, {"waited", waited_}}},
+          {"best", {{"step", best_step_}, {"loss", best_loss_}, {"waited", evals_since_best_}}},
           {"looked_at_step", evaluated_step_.value_or(0)},
           {"options", description()}};
 }
@@ -137,30 +140,30 @@ fs::path Trainer::save(bool best) {
         for (const fs::path& file : parts_.files) copy_whole(file, folder / file.filename());
         write_moments(folder / kOptimizerFile, optimizer_);
       },
-      state(), best);
+      state().dump(), best);
   folder_->prune(options_.keep, {step_, best_step_});
   if (events_.saved) events_.saved(checkpoint_);
   return checkpoint_;
 }
 
 void Trainer::begin() {
-  check_same_run(parts_.ranks, whole_description());
+  check_same_run(parts_.ranks, rank_description());
   std::string state;
   if (first_rank()) {
     folder_.emplace(options_.out);
     folder_->lock();
     if (!options_.resume && !folder_->steps().empty())
       throw Error(fmt::format("{} has checkpoints of a run already", options_.out.string()),
-                  "--resume to go on with it, or another --out");
+                  "`resume` to continue it, or another `out`", "out");
     folder_->remove_leftovers();
     std::optional<RunFolder::Found> found;
     if (options_.resume)
       found = folder_->newest([&](const std::string& what) { tell(events_.warning, what); });
     if (found) {
       restore(*found);
-      folder_->go_on_from(*found, best_step_of(*found),
-                          [&](const std::string& what) { tell(events_.warning, what); });
-      state = found->state.dump();
+      folder_->resume_from(*found, best_step_of(*found),
+                           [&](const std::string& what) { tell(events_.warning, what); });
+      state = found->state;
     } else if (options_.resume) {
       tell(events_.note, fmt::format("{} has no checkpoint: the run starts", options_.out.string()));
     }
@@ -186,20 +189,21 @@ void Trainer::open_log() {
 
 void Trainer::restore(const RunFolder::Found& found) {
   const std::string name = (found.folder / "state.json").string();
-  if (io::get_string(found.state, "layout", name) != layout())
+  const nlohmann::json state = io::parse_json(found.state, name);
+  if (io::get_string(state, "layout", name) != layout())
     throw Error(fmt::format("{} is a checkpoint of another model", found.folder.string()),
-                "the same --size or --config, and --objective, as the run had");
+                "the same `size` or `config`, and `objective`, as the run had", "resume");
   if (const std::vector<std::string> missing = parts_.learner.load(found.folder); !missing.empty())
     throw Error(fmt::format("{} has no weights for {}", found.folder.string(), missing[0]));
   read_moments(found.folder / kOptimizerFile, optimizer_);
   checkpoint_ = found.folder;
-  tell(events_.note, fmt::format("goes on from {}", found.folder.string()));
+  tell(events_.note, fmt::format("continues from {}", found.folder.string()));
   const nlohmann::json now = description();
-  const auto then = found.state.find("options");
-  if (then == found.state.end() || !then->is_object()) return;
+  const auto then = state.find("options");
+  if (then == state.end() || !then->is_object()) return;
   for (const auto& [key, value] : now.items())
     if (const auto before = then->find(key); before != then->end() && *before != value)
-      tell(events_.warning, fmt::format("the run goes on with another {}: {}, not {}", key, in_words(value),
+      tell(events_.warning, fmt::format("the run continues with another {}: {}, not {}", key, in_words(value),
                                         in_words(*before)));
 }
 
@@ -216,9 +220,9 @@ void Trainer::set_state(const nlohmann::json& state, const std::string& name) {
   optimizer_.set_counters(part("optimiser"), name);
   best_step_ = io::get_size(part("best"), "step", name, {}, kMostSteps);
   best_loss_ = io::get_number(part("best"), "loss", name);
-  waited_ = io::get_size(part("best"), "waited", name);
+  evals_since_best_ = io::get_size(part("best"), "waited", name);
   evaluated_step_ = io::get_size(state, "looked_at_step", name, {}, kMostSteps);
-  // null where it was not finite
+  // Null where it was not finite.
   const auto loss = state.find("loss");
   progress_.loss = loss != state.end() && loss->is_number() ? loss->get<double>() : NAN;
   saved_step_ = step_;

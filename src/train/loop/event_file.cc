@@ -8,13 +8,14 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <system_error>
 
 #include "bertie/error.h"
 
 namespace bertie {
 namespace {
+
+constexpr size_t kUsualBytes = 4096;  // more than events have
 
 constexpr std::array<uint32_t, 256> kCrcTable = [] {
   std::array<uint32_t, 256> table{};
@@ -26,35 +27,33 @@ constexpr std::array<uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-// A CRC of bytes that hold CRCs is weak; so those in the file are rotated and moved.
+// A CRC of bytes that hold CRCs is weak; so those in the file are rotated and shifted.
 uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
-// A protocol buffer message, written from front to back into memory of fixed size.
-class Message {
- public:
-  void varint_field(uint32_t field, uint64_t value) { key(field, 0), varint(value); }
-  void double_field(uint32_t field, double value) { key(field, 1), raw(&value, sizeof value); }
-  void float_field(uint32_t field, float value) { key(field, 5), raw(&value, sizeof value); }
-  void bytes_field(uint32_t field, std::string_view bytes) {
-    key(field, 2), varint(bytes.size()), raw(bytes.data(), bytes.size());
-  }
-  std::string_view bytes() const { return {data_.data(), size_}; }
+template <class T>
+void append(std::string& to, T value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
- private:
-  void key(uint32_t field, uint32_t type) { varint(field << 3 | type); }
-  void varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) byte(uint8_t(value) | 0x80);
-    byte(uint8_t(value));
-  }
-  void byte(uint8_t value) { raw(&value, 1); }
-  void raw(const void* from, size_t count) {
-    if (count > data_.size() - size_) throw Error("an event for TensorBoard is too large");
-    std::memcpy(data_.data() + size_, from, count);
-    size_ += count;
-  }
-  std::array<char, 2048> data_;
-  size_t size_ = 0;
-};
+// Appends the fields of a protocol buffer message.
+void varint(std::string& to, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to += char(uint8_t(value) | 0x80);
+  to += char(value);
+}
+enum class WireType : uint32_t { kVarint = 0, kDouble = 1, kBytes = 2, kFloat = 5 };
+void key(std::string& to, uint32_t field, WireType type) { varint(to, field << 3 | uint32_t(type)); }
+void varint_field(std::string& to, uint32_t field, uint64_t value) {
+  key(to, field, WireType::kVarint), varint(to, value);
+}
+void double_field(std::string& to, uint32_t field, double value) {
+  key(to, field, WireType::kDouble), append(to, value);
+}
+void float_field(std::string& to, uint32_t field, float value) {
+  key(to, field, WireType::kFloat), append(to, value);
+}
+void bytes_field(std::string& to, uint32_t field, std::string_view bytes) {
+  key(to, field, WireType::kBytes), varint(to, bytes.size()), to.append(bytes);
+}
 
 // Numbers of fields, from tensorflow's event.proto and summary.proto.
 namespace event {
@@ -80,7 +79,7 @@ void write_fully(int file, std::string_view bytes, const std::filesystem::path& 
     if (count < 0 && errno != EINTR)
       throw Error(
           fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(errno)),
-          errno == ENOSPC ? "make room; the last checkpoint is whole, and --resume goes on from it" : "");
+          errno == ENOSPC ? "make room; the last checkpoint is whole, and `resume` continues from it" : "");
     if (count > 0) bytes.remove_prefix(size_t(count));
   }
 }
@@ -91,16 +90,17 @@ EventFile::EventFile(const std::filesystem::path& folder, uint64_t first_step) {
   file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file_ < 0)
     throw Error(fmt::format("cannot write {}: {}", path_.string(), std::generic_category().message(errno)));
-  Message version;
-  version.double_field(event::kWallTime, now);
-  version.bytes_field(event::kFileVersion, "brain.Event:2");
-  write_record(version.bytes());
-  Message status, start;
-  status.varint_field(kSessionStatus, kSessionStart);
-  start.double_field(event::kWallTime, now);
-  start.varint_field(event::kStep, first_step);
-  start.bytes_field(event::kSessionLog, status.bytes());
-  write_record(start.bytes());
+  for (std::string* buffer : {&value_, &summary_, &event_, &record_}) buffer->reserve(kUsualBytes);
+  double_field(event_, event::kWallTime, now);
+  bytes_field(event_, event::kFileVersion, "brain.Event:2");
+  write_record(event_);
+  event_.clear();
+  std::string status;
+  varint_field(status, kSessionStatus, kSessionStart);
+  double_field(event_, event::kWallTime, now);
+  varint_field(event_, event::kStep, first_step);
+  bytes_field(event_, event::kSessionLog, status);
+  write_record(event_);
 }
 
 EventFile::~EventFile() {
@@ -108,29 +108,27 @@ EventFile::~EventFile() {
 }
 
 void EventFile::write(uint64_t step, double wall_time, std::span<const Scalar> scalars) {
-  Message summary, whole;
+  summary_.clear(), event_.clear();
   for (const Scalar& scalar : scalars) {
-    Message value;
-    value.bytes_field(kValueTag, scalar.tag);
-    value.float_field(kValueSimple, float(scalar.value));
-    summary.bytes_field(kSummaryValue, value.bytes());
+    value_.clear();
+    bytes_field(value_, kValueTag, scalar.tag);
+    float_field(value_, kValueSimple, float(scalar.value));
+    bytes_field(summary_, kSummaryValue, value_);
   }
-  whole.double_field(event::kWallTime, wall_time);
-  whole.varint_field(event::kStep, step);
-  whole.bytes_field(event::kSummary, summary.bytes());
-  write_record(whole.bytes());
+  double_field(event_, event::kWallTime, wall_time);
+  varint_field(event_, event::kStep, step);
+  bytes_field(event_, event::kSummary, summary_);
+  write_record(event_);
 }
 
+// In one piece, so that a process that is killed leaves whole records.
 void EventFile::write_record(std::string_view event) {
-  // In one piece, so that a process that is killed leaves whole records.
-  std::array<char, 2048 + 16> record;
-  const uint64_t length = event.size();
-  const auto put = [&](size_t at, const auto& value) { std::memcpy(&record[at], &value, sizeof value); };
-  put(0, length);
-  put(8, masked(crc32c({record.data(), 8})));
-  std::memcpy(&record[12], event.data(), event.size());
-  put(12 + event.size(), masked(crc32c(event)));
-  write_fully(file_, {record.data(), event.size() + 16}, path_);
+  record_.clear();
+  append(record_, uint64_t{event.size()});
+  append(record_, masked(crc32c(record_)));
+  record_.append(event);
+  append(record_, masked(crc32c(event)));
+  write_fully(file_, record_, path_);
 }
 
 }  // namespace bertie

@@ -2,18 +2,19 @@
 // A TensorBoard event file: numbers by step, for `tensorboard --logdir`.
 //
 // The format is TensorFlow's: records (length, masked CRC-32C of it, bytes, masked CRC-32C of them) that hold
-// an Event message each; of protocol buffers it needs so little that it is written here by hand. A run that
-// goes on writes a new file, whose first event says from which step on older files no longer count.
+// an Event message each; of protocol buffers it needs so little that it is written here by hand. A resumed run
+// writes a new file, whose first event says from which step on older files are void.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace bertie {
 
 struct Scalar {
-  std::string_view tag;  // "train/loss"
+  std::string tag;  // "train/loss"
   double value;
 };
 
@@ -26,7 +27,7 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // Up to 16 scalars. Throws Error. Takes no memory.
+  // Throws Error. Allocates only where an event is longer than all before it.
   void write(uint64_t step, double wall_time, std::span<const Scalar> scalars);
   const std::filesystem::path& path() const { return path_; }
 
@@ -34,6 +35,7 @@ class EventFile {
   void write_record(std::string_view event);
   std::filesystem::path path_;
   int file_ = -1;
+  std::string value_, summary_, event_, record_;  // of the event that is being written
 };
 
 // CRC-32C (Castagnoli).

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -20,30 +19,6 @@ namespace {
 
 constexpr std::string_view kStart = "{\"step\":", kTokens = ",\"tokens\":", kHeldOut = ",\"held_out_loss\":";
 
-// A line of JSON in memory of fixed size.
-class Line {
- public:
-  explicit Line(uint64_t step) { buffer_.append(kStart), add("{}", step); }
-  void number(std::string_view name, double value) {
-    if (std::isfinite(value))
-      add(",\"{}\":{}", name, value);
-    else
-      add(",\"{}\":null", name);
-  }
-  void whole(std::string_view name, uint64_t value) { add(",\"{}\":{}", name, value); }
-  std::string_view finish() {
-    buffer_.append(std::string_view("}\n"));
-    return {buffer_.data(), buffer_.size()};
-  }
-
- private:
-  template <class... Arguments>
-  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Arguments>(arguments)...);
-  }
-  fmt::basic_memory_buffer<char, 2048> buffer_;  // on the stack: no line is longer
-};
-
 int open_log(const std::filesystem::path& path, uint64_t last_step) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
@@ -53,7 +28,7 @@ int open_log(const std::filesystem::path& path, uint64_t last_step) {
     const io::MappedFile log(path);
     if (!is_run_log(log.text()))
       throw Error(fmt::format("{} is not a log of Bertie's, and would be overwritten", path.string()),
-                  "another --out, or move that file away");
+                  "another `out`, or move that file away", "out");
     keep = log_bytes_up_to(log.text(), last_step);
   } catch (...) {
     close(file);
@@ -67,20 +42,43 @@ int open_log(const std::filesystem::path& path, uint64_t last_step) {
   return file;
 }
 
-// What goes into both logs: a number of the line, and a scalar of the event.
-struct Both {
-  explicit Both(uint64_t step) : line(step) {}
-  void operator()(std::string_view name, std::string_view tag, double value) {
-    line.number(name, value);
-    scalars[count++] = {tag, value};
-  }
-
-  Line line;
-  std::array<Scalar, 16> scalars;
-  size_t count = 0;
-};
+constexpr LogEntry::Place kTrain{"", "train"}, kSpeed{"", "speed"}, kEvaluation{"held_out_", "held_out"};
 
 }  // namespace
+
+LogEntry::LogEntry() { line_.reserve(4096); }
+
+void LogEntry::start(uint64_t step) {
+  count_ = 0;
+  line_.clear();
+  fmt::format_to(std::back_inserter(line_), "{}{}", kStart, step);
+}
+
+void LogEntry::whole(std::string_view key, uint64_t value) {
+  fmt::format_to(std::back_inserter(line_), ",\"{}\":{}", key, value);
+}
+
+void LogEntry::number(const Place& place, std::string_view name, double value, std::string_view suffix) {
+  fmt::format_to(std::back_inserter(line_), ",\"{}{}{}\":", place.prefix, name, suffix);
+  if (std::isfinite(value))
+    fmt::format_to(std::back_inserter(line_), "{}", value);
+  else
+    line_ += "null";
+  if (count_ == scalars_.size()) scalars_.emplace_back();
+  Scalar& scalar = scalars_[count_++];
+  scalar.tag.clear();
+  fmt::format_to(std::back_inserter(scalar.tag), "{}/{}{}", place.folder, name, suffix);
+  scalar.value = value;
+}
+
+void LogEntry::metrics(const Place& place, const std::vector<Metric>& metrics) {
+  for (const Metric& m : metrics) {
+    number(place, m.name, m.loss, "_loss");
+    if (!std::isnan(m.accuracy)) number(place, m.name, m.accuracy, "_accuracy");
+  }
+}
+
+std::string_view LogEntry::line() { return line_ += "}\n"; }
 
 bool is_run_log(std::string_view log) {
   const size_t digits = std::min(kStart.size(), log.size());
@@ -113,37 +111,30 @@ RunLog::~RunLog() {
 }
 
 void RunLog::write(const TrainProgress& p) {
-  Both both(p.step);
-  both.line.whole("tokens", p.tokens);
-  both("epoch", "train/epoch", p.epochs);
-  both("loss", "train/loss", p.loss);
-  both("token_loss", "train/token_loss", p.token_loss);
-  both("token_accuracy", "train/token_accuracy", p.token_accuracy);
-  if (p.has_labels) {
-    both("label_loss", "train/label_loss", p.label_loss);
-    both("label_accuracy", "train/label_accuracy", p.label_accuracy);
-  }
-  both("rate", "train/rate", p.rate);
-  both("gradient_norm", "train/gradient_norm", p.gradient_norm);
-  both("tokens_per_second", "speed/tokens_per_second", p.tokens_per_second);
-  both("seconds", "speed/seconds", p.seconds);
-  both.line.whole("skipped", p.skipped);
-  write_fully(file_, both.line.finish(), path_);
-  events_.write(p.step, wall_clock(), std::span(both.scalars).first(both.count));
+  entry_.start(p.step);
+  entry_.whole("tokens", p.tokens);
+  entry_.number(kTrain, "epoch", p.epochs);
+  entry_.number(kTrain, "loss", p.loss);
+  entry_.metrics(kTrain, p.metrics);
+  entry_.number(kTrain, "rate", p.rate);
+  entry_.number(kTrain, "gradient_norm", p.gradient_norm);
+  entry_.number(kSpeed, "tokens_per_second", p.tokens_per_second);
+  entry_.number(kSpeed, "seconds", p.seconds);
+  entry_.whole("skipped", p.skipped);
+  write_entry(p.step);
 }
 
 void RunLog::write(const EvalResult& r) {
-  Both both(r.step);
-  both("held_out_loss", "held_out/loss", r.loss);
-  both("held_out_token_loss", "held_out/token_loss", r.token_loss);
-  both("held_out_token_accuracy", "held_out/token_accuracy", r.token_accuracy);
-  if (r.has_labels) {
-    both("held_out_label_loss", "held_out/label_loss", r.label_loss);
-    both("held_out_label_accuracy", "held_out/label_accuracy", r.label_accuracy);
-  }
-  both.line.whole("best", r.best);
-  write_fully(file_, both.line.finish(), path_);
-  events_.write(r.step, wall_clock(), std::span(both.scalars).first(both.count));
+  entry_.start(r.step);
+  entry_.number(kEvaluation, "loss", r.loss);
+  entry_.metrics(kEvaluation, r.metrics);
+  entry_.whole("best", r.best);
+  write_entry(r.step);
+}
+
+void RunLog::write_entry(uint64_t step) {
+  write_fully(file_, entry_.line(), path_);
+  events_.write(step, wall_clock(), entry_.scalars());
 }
 
 }  // namespace bertie

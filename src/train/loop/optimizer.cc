@@ -13,18 +13,16 @@ namespace bertie {
 namespace {
 
 void check(const TrainOptions& o) {
-  const auto need = [](bool good, std::string_view what, double value, std::string_view range) {
-    if (!good) throw Error(fmt::format("{} is {}, which makes no sense", what, value), std::string(range));
+  const auto need = [](bool good, const char* field, double value, const char* range) {
+    if (!good) throw Error(fmt::format("`{}` is {}, which makes no sense", field, value), range, field);
   };
-  need(o.rate > 0 && std::isfinite(o.rate), "the learning rate", o.rate, "a number above 0, such as 1e-4");
+  need(o.rate > 0 && std::isfinite(o.rate), "rate", o.rate, "a number above 0, such as 1e-4");
   need(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "a number from 0 to below 1, such as 0.9");
   need(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "a number from 0 to below 1, such as 0.999");
   need(o.eps > 0 && std::isfinite(o.eps), "eps", o.eps, "a small number above 0, such as 1e-6");
-  need(o.decay >= 0 && std::isfinite(o.decay), "the weight decay", o.decay,
-       "a number from 0 on, such as 0.01");
-  need(o.clip >= 0, "the clip of the gradient's norm", o.clip, "a number above 0, or 0 for no limit");
-  need(o.outlier == 0 || o.outlier > 1, "the factor for outliers", o.outlier,
-       "a number above 1, or 0 for none");
+  need(o.decay >= 0 && std::isfinite(o.decay), "decay", o.decay, "a number from 0 on, such as 0.01");
+  need(o.clip >= 0, "clip", o.clip, "a number above 0, or 0 for no limit");
+  need(o.outlier == 0 || o.outlier > 1, "outlier", o.outlier, "a number above 1, or 0 for none");
 }
 
 }  // namespace
@@ -59,10 +57,10 @@ StepTaken Optimizer::step(double rate, double norm) {
 }
 
 void Optimizer::update(double rate, double scale) {
-  const bool corrects = options_.method != OptimizerMethod::kBertAdam;
+  const bool bias_correction = options_.method != OptimizerMethod::kBertAdam;
   kernels::AdamStep step{
       .rate = rate, .beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .scale = scale};
-  if (corrects) {
+  if (bias_correction) {
     step.correction1 = 1 / (1 - std::pow(options_.beta1, double(updates_)));
     step.correction2 = 1 / (1 - std::pow(options_.beta2, double(updates_)));
   }
@@ -84,7 +82,7 @@ bool Optimizer::is_outlier(double norm, double& median) const {
   std::array<double, kNorms> sorted = norms_;
   std::nth_element(sorted.begin(), sorted.begin() + have / 2, sorted.begin() + have);
   median = sorted[have / 2];
-  // What the clip would let through whole is no outlier: nearly learnt, norms are small, and some less small.
+  // What is below the clip is no outlier: when nearly everything is learned, norms are small and vary a lot.
   return median > 0 && norm > std::max(options_.outlier * median, options_.clip);
 }
 

@@ -1,17 +1,17 @@
 #pragma once
-// Optimisers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimise.h has the formulae).
+// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimise.h has the formulas).
 //
 //   Optimizer optimizer(learner, options);
-//   const StepTaken taken = optimizer.step(rate);      // uses the gradients up: they are 0 afterwards
+//   const StepTaken taken = optimizer.step(rate);      // the gradients are 0 afterwards
 //
 // The gradient is clipped to a global norm. A step whose norm is NaN or infinite, or an outlier among the
-// last ones, is not taken. An outlier counts among the last norms all the same, so that norms that stay high
-// are soon no outliers any more.
+// last ones, is skipped. An outlier is remembered among the last norms all the same, so that norms that stay
+// high soon stop being outliers.
 //
-// The state is two blocks of moments and a few counters: with the parameters it is all that a run needs to go
-// on to the same bits.
+// The state is two blocks of moments and a few counters: with the parameters it is all that a run needs to be
+// resumed to the same bits.
 #include <array>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
@@ -23,7 +23,7 @@ namespace bertie {
 
 struct StepTaken {
   double norm = 0;    // of the gradient, before it was clipped
-  bool taken = true;  // false: the parameters are what they were
+  bool taken = true;  // false: skipped, the parameters did not change
   double median = 0;  // of the last norms, where there are enough to judge an outlier
 };
 
@@ -34,11 +34,11 @@ class Optimizer {
 
   double norm() const;  // of the gradient
   StepTaken step(double rate) { return step(rate, norm()); }
-  // With a norm that ranks have agreed on: its last bits depend on the processor, and what is done with it
+  // With a norm that is the same on all ranks: its last bits depend on the processor, and a decision by it
   // must not.
   StepTaken step(double rate, double norm);
 
-  uint64_t updates() const { return updates_; }  // steps taken
+  uint64_t updates() const { return updates_; }  // steps that were not skipped
   uint64_t skipped() const { return skipped_; }
   size_t skipped_in_a_row() const { return in_a_row_; }
 

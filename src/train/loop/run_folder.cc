@@ -32,8 +32,8 @@ std::optional<uint64_t> step_of(std::string_view name) {
   return step;
 }
 
-// What something has as a name while it is made or removed, before make_beside's six letters: nobody types
-// that, so whatever is called so may go.
+// The name of something that is being made or removed, before make_beside's six letters. No user chooses such
+// a name, so whatever has it may be removed.
 fs::path temporary(const fs::path& final) {
   return final.parent_path() / fmt::format(".{}.tmp", final.filename().string());
 }
@@ -55,10 +55,10 @@ bool is_leftover(std::string_view name) {
   std::string hint;
   if (error == ENOSPC || error == EDQUOT) hint = "make room, or write to another disk";
   if (error == EACCES || error == EPERM || error == EROFS)
-    hint = fmt::format("another --out, or make {} writable for you", what.parent_path().string());
-  if (error == EEXIST || error == ENOTDIR) hint = "the name of a folder: another --out";
-  throw Error(fmt::format("cannot write {}: {}", what.string(), std::generic_category().message(error)),
-              hint);
+    hint = fmt::format("another `out`, or make {} writable for you", what.parent_path().string());
+  if (error == EEXIST || error == ENOTDIR) hint = "the name of a folder: another `out`";
+  throw Error(fmt::format("cannot write {}: {}", what.string(), std::generic_category().message(error)), hint,
+              "out");
 }
 
 // A folder that goes away unless it is kept.
@@ -77,7 +77,7 @@ struct NewFolder {
   }
 };
 
-// A checkpoint that may well be whole, but not for us: no older one is used in its place.
+// A checkpoint that may be whole, but cannot be read: no older one is used in its place.
 struct Refused : Error {
   using Error::Error;
 };
@@ -100,17 +100,17 @@ void check_readable(const fs::path& file) {
                 fmt::format("make {} readable for you", file.string()));
 }
 
-// A checkpoint's own sums agree with its files, and its step is `step`; throws Error where not.
-nlohmann::json verified_state(const fs::path& folder, uint64_t step) {
+// The text of state.json. Throws Error where a checksum does not match or the step is not `step`.
+std::string verified_state(const fs::path& folder, uint64_t step) {
   const fs::path file = folder / "state.json";
   const std::string name = file.string();
   check_readable(file);
   const std::string text(io::MappedFile(file).text());
-  nlohmann::json state = io::parse_json(text, name);
+  const nlohmann::json state = io::parse_json(text, name);
   if (!state.is_object()) throw Error(fmt::format("{} is not an object", name));
   if (const size_t format = io::get_size(state, "format", name); format != kFormat)
     throw Refused(fmt::format("{} has format {}; this Bertie knows {}", name, format, kFormat),
-                  "the Bertie that wrote it; or another --out");
+                  "the Bertie that wrote it; or another `out`");
   if (with_sum(text, io::get_string(state, kSum, name)) != text)
     throw Error(fmt::format("{} is not what it was when it was written: its SHA-256 has changed", name));
   if (const size_t its = io::get_size(state, "step", name, {}, size_t{1} << 53); its != step)
@@ -128,7 +128,7 @@ nlohmann::json verified_state(const fs::path& folder, uint64_t step) {
   }
   for (const char* needed : {"config.json", "model.safetensors", "optimizer.safetensors"})
     if (!files->contains(needed)) throw Error(fmt::format("{} does not know {}", name, needed));
-  return state;
+  return text;
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
 void RunFolder::lock() {
   lock_.emplace(path_);
   if (lock_->taken())
-    throw Error(fmt::format("another process trains in {}", path_.string()), "wait for it, or another --out");
+    throw Error(fmt::format("another process trains in {}", path_.string()), "wait for it, or another `out`", "out");
 }
 
 std::string RunFolder::name_of(uint64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
@@ -182,12 +182,13 @@ std::optional<RunFolder::Found> RunFolder::newest(
   }
   if (all.empty()) return {};
   throw Error(fmt::format("{} has checkpoints, but none that is whole: {}", path_.string(), why),
-              "repair what can be read, or another --out to start anew (--from takes the weights of a "
-              "checkpoint whose model.safetensors is good)");
+              "repair what can be read, or another `out` to start over (`from` takes the weights of a "
+              "checkpoint whose model.safetensors is good)",
+              "resume");
 }
 
-void RunFolder::go_on_from(const Found& found, uint64_t best,
-                           const std::function<void(const std::string&)>& said) const {
+void RunFolder::resume_from(const Found& found, uint64_t best,
+                            const std::function<void(const std::string&)>& moved) const {
   for (const uint64_t step : steps()) {
     if (step <= found.step) continue;
     const fs::path folder = path_ / name_of(step);
@@ -195,7 +196,7 @@ void RunFolder::go_on_from(const Found& found, uint64_t best,
     for (int number = 2; fs::exists(fs::symlink_status(aside)); ++number)
       aside = path_ / fmt::format("damaged-{}-{}", name_of(step), number);
     if (rename(folder.c_str(), aside.c_str()) != 0) cannot_write(aside, errno);
-    if (said) said(fmt::format("{} is now {}", folder.string(), aside.filename().string()));
+    if (moved) moved(fmt::format("{} is now {}", folder.string(), aside.filename().string()));
   }
   // A process may have been killed after a checkpoint got its name and before the links followed.
   point("last", name_of(found.step));
@@ -205,7 +206,7 @@ void RunFolder::go_on_from(const Found& found, uint64_t best,
 }
 
 fs::path RunFolder::save(uint64_t step, const std::function<void(const fs::path&)>& write,
-                         nlohmann::ordered_json state, bool best) {
+                         const std::string& text, bool best) {
   const std::string name = name_of(step);
   const fs::path final = path_ / name;
   NewFolder folder(final);
@@ -213,6 +214,7 @@ fs::path RunFolder::save(uint64_t step, const std::function<void(const fs::path&
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder.path)) files.push_back(entry.path().filename());
   std::sort(files.begin(), files.end());
+  auto state = nlohmann::ordered_json::parse(text);
   state["format"] = kFormat;
   for (const std::string& file : files) state["files"][file] = sha256_of(folder.path / file);
   const std::string blank(64, '0');
@@ -221,7 +223,7 @@ fs::path RunFolder::save(uint64_t step, const std::function<void(const fs::path&
   out.write(with_sum(state.dump(1) + "\n", blank));
   out.commit();
   io::sync_folder(folder.path);
-  // A damaged one may have the name, or one that a run with other options left there.
+  // A damaged one may have the name, or one left by a run with other options.
   if (fs::exists(final)) {
     if (const int error = io::exchange_folders(folder.path, final); error != 0) cannot_write(final, error);
   } else {

@@ -6,17 +6,16 @@
 //                        state.json              counters, where the data was, and the SHA-256 of the others
 //                                                and of itself
 //   run/last, run/best   links to checkpoints
-//   run/damaged-step-…   checkpoints that were not whole when a run went on from an older one
+//   run/damaged-step-…   checkpoints that were not whole when a run was resumed from an older one
 //   run/.step-….tmp.…    what is being written or removed
-//   run/log.jsonl, run/events.out.tfevents.*     train/log.h
+//   run/log.jsonl, run/events.out.tfevents.*     train/loop/log.h
 //
 // A checkpoint is written under another name and gets its own when all of it is on the disk, so one that has
-// the name step-… is whole, unless the disk broke it; then its sums do not agree. Older ones go only after
-// that. Whatever kills the process, the newest whole checkpoint is there.
+// the name step-… is whole, unless the disk damaged it; then its checksums do not match. Older ones are removed
+// only after that. Whatever kills the process, the newest whole checkpoint is there.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,22 +41,22 @@ class RunFolder {
   struct Found {
     uint64_t step = 0;
     std::filesystem::path folder;
-    nlohmann::json state;  // of state.json
+    std::string state;  // the text of state.json
   };
-  // The newest checkpoint that is whole; each newer one that is not is told to `damaged`, with the reason.
+  // The newest checkpoint that is whole; each newer one that is not is reported to `damaged`, with the reason.
   // Nothing where there are no checkpoints at all. Throws Error where none is whole, and for one that may be
-  // whole but cannot be read here: of a newer Bertie, or somebody else's.
+  // whole but cannot be read: of a newer Bertie, or another user's.
   std::optional<Found> newest(const std::function<void(const std::string&)>& damaged) const;
-  // A run goes on from `found`: newer ones are put aside under other names (each is told to `said`), so that
-  // they are not in the way of what comes, and the links are put right: to `found`, and to `best`, a step (0:
-  // none).
-  void go_on_from(const Found& found, uint64_t best,
-                  const std::function<void(const std::string&)>& said) const;
+  // A run resumes from `found`: newer ones are moved aside under other names (each is told to `moved`), so
+  // that they are not in the way of new ones, and the links are corrected: to `found`, and to `best`, a step
+  // (0: none).
+  void resume_from(const Found& found, uint64_t best,
+                   const std::function<void(const std::string&)>& moved) const;
 
-  // write(folder) makes all files but state.json, to which the sums are added. Then it is the last
-  // checkpoint, and the best one if `best`. Throws Error; then the checkpoints are what they were.
+  // write(folder) makes all files but state.json, which is `state`, a JSON object, with the checksums added.
+  // Then it is the last checkpoint, and the best one if `best`. Throws Error; then nothing has changed.
   std::filesystem::path save(uint64_t step, const std::function<void(const std::filesystem::path&)>& write,
-                             nlohmann::ordered_json state, bool best);
+                             const std::string& state, bool best);
   // Removes all but the `keep` newest, those in `spared`, and those that links point to.
   void prune(size_t keep, std::vector<uint64_t> spared) const;
   // What killed processes left behind.

@@ -31,23 +31,25 @@ double Rates::factor(double progress) const {
 
 Rates rates_of(const TrainOptions& o) {
   Rates rates{.schedule = o.schedule, .warmup = o.warmup, .cooldown = o.cooldown};
+  constexpr const char* kShare = "a share of the run, such as 0.1";
   if (!(o.warmup >= 0) || !std::isfinite(o.warmup))
-    throw Error(fmt::format("a warm-up of {} makes no sense", o.warmup), "a share of the run, such as 0.1");
+    throw Error(fmt::format("a warm-up of {} makes no sense", o.warmup), kShare, "warmup");
   if (o.warmup >= 1) {
     if (o.steps == 0 || o.tokens > 0 || o.seconds > 0)
       throw Error(fmt::format("a warm-up of {} steps needs a run that is limited by steps alone", o.warmup),
-                  "a share of the run, such as 0.1");
+                  kShare, "warmup");
     if (o.warmup > double(o.steps))
-      throw Error(fmt::format("a warm-up of {} steps is longer than the run of {}", o.warmup, o.steps),
-                  "a share of the run, such as 0.1");
+      throw Error(fmt::format("a warm-up of {} steps is longer than the run of {}", o.warmup, o.steps), kShare,
+                  "warmup");
     rates.warmup = o.warmup / double(o.steps);
   }
   if (!(o.cooldown >= 0 && o.cooldown <= 1))
-    throw Error(fmt::format("a cool-down of {} is no share of the run", o.cooldown), "a number from 0 to 1");
+    throw Error(fmt::format("a cool-down of {} is no share of the run", o.cooldown), "a number from 0 to 1",
+                "cooldown");
   if (o.schedule == Schedule::kStable && rates.warmup + rates.cooldown > 1)
     throw Error(fmt::format("a warm-up of {} and a cool-down of {} are longer than the run", rates.warmup,
                             rates.cooldown),
-                "shares that add up to 1 at most");
+                "shares that add up to 1 at most", "cooldown");
   return rates;
 }
 

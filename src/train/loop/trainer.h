@@ -1,48 +1,49 @@
 #pragma once
-// The loop: batches from a source, a learner's passes, an optimizer's steps; looks at held-out data, logs and
+// The training loop: batches from a source, a learner's passes, an optimizer's steps; evaluation, logs and
 // checkpoints between them; on one rank or many.
 //
-//   Trainer trainer({.learner = *learner, .source = *source, .held_out = nullptr, .ranks = *ranks,
-//                    .heads = {Head::kMaskedLm, Head::kNextSentence}}, options, events);
+//   Trainer trainer({.learner = *learner, .source = *source, .ranks = *ranks}, options, events);
 //   TrainResult result = trainer.run();
 //
 // A run is a pure function of the learner's parameters at the start, the source and the options: not of the
-// number of threads, nor of where it was stopped and resumed. After the first step a step takes no memory.
+// number of threads, nor of where it was stopped and resumed. After the first step no step allocates.
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bertie/train.h"
-#include "train/loop/batch_step.h"
-#include "train/ranks/collective.h"
 #include "train/data/batch_source.h"
+#include "train/loop/batch_step.h"
 #include "train/loop/log.h"
 #include "train/loop/optimizer.h"
 #include "train/loop/run_folder.h"
 #include "train/loop/schedule.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 
 class Trainer {
  public:
+  // What a job puts together. Everything it refers to outlives the trainer.
   struct Parts {
     Learner& learner;
     BatchSource& source;
-    BatchSource* held_out = nullptr;
+    BatchSource* held_out = nullptr;  // to evaluate on, from where it is now
     Collective& ranks;
-    BatchHeads heads = {};
+    size_t eval_sequences = 0;  // of an evaluation: the next of held_out
+    size_t max_length = 0;      // tokens of a sequence, at most, to allocate once; 0: as they come
+    bool dropout = true;        // false: the model's config has none
     std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
-    // What else decides about the run; saved, and compared by a run that goes on.
-    nlohmann::ordered_json about = nlohmann::ordered_json::object();
-    std::function<double()> clock = {};  // seconds since some time; the machine's where there is none
+    // A JSON object with what else determines the run: saved, and compared when a run is resumed.
+    std::string description = "{}";
+    std::function<double()> clock = {};  // seconds since some time; empty: the machine's
   };
-  // Everything in `parts` outlives it. Throws Error for options that make no sense, for a folder that has
-  // checkpoints already (without `resume`), and for checkpoints that belong to another model.
+  // Throws Error for options that make no sense, for a folder that has checkpoints already (without `resume`),
+  // and for checkpoints of another model.
   Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events = {});
 
   TrainResult run();
@@ -57,11 +58,12 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
   bool first_rank() const { return parts_.ranks.rank() == 0; }
-  double now() const;      // this rank's clock: never for a decision that all ranks take
+  double now() const;      // this rank's clock: never for a decision that all ranks must take alike
   double seconds() const;  // of the run, by it
   double fraction_at(double seconds) const;
+  BatchStep::Shape shape() const;
   void report(const StepSums& sums, const StepTaken& taken, double rate);
-  void tell_skipped(const StepTaken& taken) const;
+  void report_skipped(const StepTaken& taken) const;
   bool eval_due() const;
   bool save_due() const;
   bool agree_to_stop();
@@ -71,27 +73,28 @@ class Trainer {
   void set_state(const nlohmann::json& state, const std::string& name);
   nlohmann::ordered_json state() const;
   nlohmann::ordered_json description() const;
-  nlohmann::ordered_json whole_description() const;
+  nlohmann::ordered_json rank_description() const;
   std::string layout() const;
-  void tell(const std::function<void(std::string_view)>& who, const std::string& what) const;
+  void tell(const std::function<void(std::string_view)>& event, const std::string& what) const;
 
   Parts parts_;
   TrainOptions options_;
   TrainEvents events_;
   Rates rates_;
   Optimizer optimizer_;
-  BatchStep batches_;
+  BatchStep training_;
+  std::optional<BatchStep> evaluation_;
   std::optional<RunFolder> folder_;  // rank 0
   std::optional<RunLog> log_;
   std::string held_out_start_;
 
   uint64_t step_ = 0, tokens_ = 0;
-  double seconds_before_ = 0;  // that earlier processes spent
+  double seconds_before_ = 0;  // of the run, in earlier processes
   double start_ = 0;           // by now()
   double agreed_seconds_ = 0;  // rank 0's clock at the last step
   double best_loss_ = 0;
   uint64_t best_step_ = 0;
-  size_t waited_ = 0;  // looks since the best
+  size_t evals_since_best_ = 0;
   std::optional<uint64_t> saved_step_, evaluated_step_;
   // Rank 0's clock, on every rank: after the last step, and at the last save.
   double clock_ = 0, saved_at_ = 0;

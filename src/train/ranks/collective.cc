@@ -11,7 +11,7 @@
 
 #include "bertie/error.h"
 #include "core/parallel.h"
-#include "train/ranks/launcher.h"
+#include "bertie/launcher.h"
 #include "train/ranks/mpi/module.h"
 
 namespace bertie {
@@ -34,7 +34,7 @@ class Alone final : public Collective {
   void abort(int code) override { std::_Exit(code); }
 };
 
-// Where the module may lie: beside the program or the library, as in a build folder, or where it is
+// Where the module may be: beside the program or the library, as in a build folder, or where it is
 // installed.
 std::vector<fs::path> module_places() {
   std::vector<fs::path> places;
@@ -63,21 +63,21 @@ MpiJoin open_module(int ranks) {
     void* const module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!module)
       throw Error(fmt::format("{}, but {} does not open: {}", started, file.string(), dlerror()),
-                  "sudo apt-get install libopenmpi3 openmpi-bin");
+                  "install libopenmpi3 and openmpi-bin");
     if (void* const join = dlsym(module, kMpiEntry)) return reinterpret_cast<MpiJoin>(join);
     throw Error(fmt::format("{} has no {}: it is not Bertie's", file.string(), kMpiEntry));
   }
   throw Error(fmt::format("{}, but there is no {} beside this program: it was built without MPI", started,
                           kMpiModule),
-              "sudo apt-get install libopenmpi-dev, then build again; or run without mpirun");
+              "install libopenmpi-dev and build again; or run without mpirun");
 }
 
 }  // namespace
 
-std::unique_ptr<Collective> join_ranks(const TellOfLoss& tell) {
+std::unique_ptr<Collective> join_ranks(const OnDeath& on_death) {
   const Launcher launcher = Launcher::find();
   if (!launcher.several()) return std::make_unique<Alone>();
-  std::unique_ptr<Collective> joined(open_module(*launcher.ranks)(BERTIE_VERSION, tell));
+  std::unique_ptr<Collective> joined(open_module(*launcher.ranks)(BERTIE_VERSION, on_death));
   if (!joined)
     throw Error(
         fmt::format("{} belongs to another version of Bertie than this, {}", kMpiModule, BERTIE_VERSION),

@@ -1,4 +1,4 @@
-#include "train/ranks/launcher.h"
+#include "train/ranks/launch_advice.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -46,13 +46,15 @@ Launcher Launcher::find() {
   Launcher l;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (!l.ranks) l.ranks = number_in(name);
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+    if (l.rank == 0) l.rank = number_in(name).value_or(0);
   if (!l.ranks && std::getenv("PMIX_RANK")) l.ranks = 0;
   l.open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  l.patience = number_in("OMPI_MCA_odls_base_sigkill_timeout").value_or(l.patience);
+  l.kill_timeout = number_in("OMPI_MCA_odls_base_sigkill_timeout").value_or(l.kill_timeout);
   const char* const control = std::getenv("OMPI_MCA_orte_forward_job_control");
-  l.passes_job_control = control && (*control == '1' || *control == 't' || *control == 'T');
+  l.forwards_job_control = control && (*control == '1' || *control == 't' || *control == 'T');
   if (!l.several()) return l;
-  // On machines that mpirun does not run on itself, a daemon of its is the parent.
+  // On other machines than mpirun's own the parent is one of its daemons.
   const pid_t parent = getppid();
   if (std::vector<std::string> command = command_of(parent); is_mpirun(command))
     l.process = parent, l.command = std::move(command);
@@ -62,20 +64,20 @@ Launcher Launcher::find() {
   return l;
 }
 
-std::string patience_option() { return fmt::format("--mca odls_base_sigkill_timeout {}", kGoodPatience); }
+std::string Launcher::kill_timeout_option() {
+  return fmt::format("--mca odls_base_sigkill_timeout {}", kGoodKillTimeout);
+}
 
 std::vector<std::string> launch_advice(const Launcher& launcher, Collective& ranks, int cores) {
   std::vector<std::string> advice;
   if (ranks.size() == 1) return advice;
   std::array<double, 2> all = {double(cores), double(launcher.cores) / ranks.ranks_here()};
   ranks.sum(all);
-  if (launcher.process > 0)
-    advice.push_back(fmt::format("to stop and save: kill -USR1 {}", launcher.process));
-  if (launcher.open_mpi && launcher.patience < kGoodPatience)
+  if (launcher.open_mpi && launcher.kill_timeout < Launcher::kGoodKillTimeout)
     advice.push_back(fmt::format(
         "after Ctrl-C mpirun kills the ranks within {} s, before a longer step can be saved; it waits with: "
         "mpirun {} …",
-        2 * launcher.patience, patience_option()));
+        2 * launcher.kill_timeout, Launcher::kill_timeout_option()));
   if (all[0] * 2 <= all[1])
     advice.push_back(fmt::format(
         "the {} ranks are bound to {:.0f} of {:.0f} cores; they get all with: mpirun --bind-to none "

@@ -11,8 +11,8 @@
 namespace bertie {
 namespace {
 
-// Those of a row of counts that are not 0: the ranks, or the things that differ.
-std::vector<size_t> marked(std::span<const double> counts) {
+// The indices of counts that are not 0.
+std::vector<size_t> nonzero(std::span<const double> counts) {
   std::vector<size_t> all;
   for (size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > 0) all.push_back(i);
@@ -20,18 +20,18 @@ std::vector<size_t> marked(std::span<const double> counts) {
 }
 
 [[noreturn]] void throw_first_on_rank_0(Collective& ranks, const Error& error) {
-  if (ranks.rank() > 0) ranks.barrier();  // rank 0 tells it, and stops all
+  if (ranks.rank() > 0) ranks.barrier();  // until rank 0 has reported it and stops all
   throw error;
 }
 
-std::string who(const std::vector<size_t>& ranks) {
+std::string names_of(const std::vector<size_t>& ranks) {
   return fmt::format("{} {}", ranks.size() > 1 ? "ranks" : "rank", fmt::join(ranks, ", "));
 }
 
 uint64_t sum_of_bits(std::span<const float> numbers) {
   uint64_t sum = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    // Numbers that changed places give another sum too.
+    // Depends on the place, so that swapped numbers give another sum.
     sum += uint64_t{std::bit_cast<uint32_t>(numbers[i])} * (2 * (i & 0xFFFF) + 1);
   }
   return sum;
@@ -47,7 +47,7 @@ void check_same_run(Collective& ranks, const nlohmann::ordered_json& mine) {
   const nlohmann::json first = io::parse_json(text, "rank 0's run");
   std::vector<std::string> names;
   for (const auto& [name, value] : first.items()) names.push_back(name);
-  // What differs, and last whether anything is there that rank 0 does not know; then who.
+  // A count for each key that differs, one for keys that rank 0 does not have, and one for each rank.
   const size_t things = names.size() + 1;
   std::vector<double> counts(things + size_t(ranks.size()));
   bool differs = own.size() != first.size();
@@ -60,15 +60,15 @@ void check_same_run(Collective& ranks, const nlohmann::ordered_json& mine) {
   }
   counts[things + size_t(ranks.rank())] = differs;
   ranks.sum(counts);
-  const std::vector<size_t> others = marked(std::span(counts).subspan(things));
+  const std::vector<size_t> others = nonzero(std::span(counts).subspan(things));
   if (others.empty()) return;
   std::vector<std::string> what;
-  for (size_t i : marked(std::span(counts).first(things)))
+  for (size_t i : nonzero(std::span(counts).first(things)))
     what.push_back(i < names.size() ? names[i] : "other settings");
   throw_first_on_rank_0(
-      ranks, Error(fmt::format("{} would not do the same run as rank 0: not the same {}", who(others),
+      ranks, Error(fmt::format("{} would not do the same run as rank 0: not the same {}", names_of(others),
                                fmt::join(what, ", ")),
-                   "the same command, the same files and the same bertie on every machine"));
+                   "the same options, the same files and the same version of Bertie on every machine"));
 }
 
 void check_same_numbers(Collective& ranks, std::initializer_list<std::span<const float>> mine) {
@@ -83,13 +83,13 @@ void check_same_numbers(Collective& ranks, std::initializer_list<std::span<const
   std::vector<double> counts(size_t(ranks.size()), 0.0);
   counts[size_t(ranks.rank())] = own != first;
   ranks.sum(counts);
-  const std::vector<size_t> others = marked(counts);
+  const std::vector<size_t> others = nonzero(counts);
   if (others.empty()) return;
   throw_first_on_rank_0(
       ranks, Error(fmt::format("the model of {} is no longer that of rank 0, so nothing was saved: a machine "
                                "of another kind, or one with a fault",
-                               who(others)),
-                   "machines with the same kind of processor; --resume goes on from the last checkpoint"));
+                               names_of(others)),
+                   "machines with the same kind of processor; `resume` continues from the last checkpoint"));
 }
 
 double value_of_rank_0(Collective& ranks, double mine) {

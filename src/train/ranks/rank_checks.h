@@ -1,9 +1,9 @@
 #pragma once
-// What all ranks of a run must have in common, looked at so that a rank that was started otherwise is told
-// and not trained with. Every rank calls these at the same time; where they throw, they throw on all ranks,
-// and rank 0 first, which so has the word.
+// Checks that all ranks of a run do the same: a rank that was started with other options or data, or whose
+// model has drifted, is an Error. Every rank calls these at the same time; where they throw, they throw on all
+// ranks, and on rank 0 first, which reports it.
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
@@ -11,13 +11,14 @@
 
 namespace bertie {
 
-// An object that says what a rank is about to do. Error with the names of what is not the same, and whose.
+// `mine` is an object that describes what this rank is about to do. Error that names the keys that differ, and
+// the ranks.
 void check_same_run(Collective& ranks, const nlohmann::ordered_json& mine);
 
-// The bits of a model and its optimiser. Error where those of a rank are others.
+// Compares the bits of a model and its optimizer. Error where those of a rank differ.
 void check_same_numbers(Collective& ranks, std::initializer_list<std::span<const float>> mine);
 
-// Rank 0's number for all: of a clock, or of a sum whose order depends on the machine.
+// Rank 0's value on all ranks: of a clock, or of a sum whose order depends on the machine.
 double value_of_rank_0(Collective& ranks, double mine);
 
 }  // namespace bertie

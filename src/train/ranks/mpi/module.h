@@ -9,6 +9,6 @@ inline constexpr const char* kMpiEntry = "bertie_mpi_join";
 
 // The ranks of MPI_COMM_WORLD; the caller owns them. `version` is that of the program: another one has other
 // classes, and gets null.
-using MpiJoin = Collective* (*)(const char* version, const TellOfLoss& tell);
+using MpiJoin = Collective* (*)(const char* version, const OnDeath& on_death);
 
 }  // namespace bertie

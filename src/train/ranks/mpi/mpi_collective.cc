@@ -1,9 +1,8 @@
-// Ranks over MPI. One thread of each rank speaks MPI and nobody else does (so any MPI will do, and the thread
-// that computes never waits for a send): it takes parts from a queue and adds them up while the backward pass
-// goes on.
+// Ranks over MPI. One thread of each rank makes all MPI calls (so any MPI will do, and the thread that computes
+// never waits for a send): it takes parts from a queue and sums them while the backward pass runs.
 //
-// A part of n floats on N ranks: rank r owns the r-th of N slices. Everybody sends each owner its slice; the
-// owner adds what it got in the order of ranks, its own among them; and sends the sum to everybody. So a rank
+// A part of n floats on N ranks: rank r owns the r-th of N slices. Every rank sends each owner its slice; the
+// owner adds what it received in the order of ranks, its own included, and sends the sum to all. So a rank
 // sends and receives 2·(N − 1)/N·n floats, the least there is, in 2·(N − 1) messages, and every number is
 // ((r₀ + r₁) + r₂) + … whatever the parts and the network did: the same bits on all ranks, each time.
 // docs/scaling.md has what this costs.
@@ -39,7 +38,7 @@ constexpr size_t kInFlight = 4;                 // parts whose messages are on t
 constexpr size_t kLeastSlice = 16 << 10;        // floats: below it a message's latency outweighs its length
 constexpr size_t kMostPart = size_t{4} << 20;   // floats: what is longer goes in pieces, one behind the other
 constexpr size_t kMostBytes = size_t{1} << 30;  // of one message; MPI counts with int
-constexpr auto kRoundsOfNeighbours = 100ms;     // between looks whether they live
+constexpr auto kCheckInterval = 100ms;          // between checks that the other ranks here are alive
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -47,15 +46,15 @@ void check(int code, const char* what) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   throw Error(fmt::format("MPI: {} failed: {}", what, std::string_view(text, size_t(length))),
-              "see what mpirun says; go on from the last checkpoint with --resume");
+              "see mpirun's messages; `resume` continues from the last checkpoint");
 }
 
 class MpiRanks final : public Collective {
  public:
-  explicit MpiRanks(const TellOfLoss& tell) : tell_(tell), exceptions_(std::uncaught_exceptions()) {
+  explicit MpiRanks(const OnDeath& on_death) : on_death_(on_death), exceptions_(std::uncaught_exceptions()) {
     thread_ = std::thread([this] { work(); });
     try {
-      on_thread([this] { meet(); });
+      on_thread([this] { start(); });
     } catch (...) {
       end(false);
       throw;
@@ -68,28 +67,28 @@ class MpiRanks final : public Collective {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int ranks_here() const override { return int(neighbours_.size()) + 1; }
+  int ranks_here() const override { return int(local_ranks_.size()) + 1; }
 
   // Parts that touch are put together until a slice is long enough. Which are, depends on the parts alone,
   // so that all ranks do the same.
   void start_sum(std::span<float> part) override {
     if (part.empty()) return;
-    const std::span<float> joined = part.data() + part.size() == gathered_.data()
-                                        ? std::span(part.data(), part.size() + gathered_.size())
-                                    : gathered_.data() + gathered_.size() == part.data()
-                                        ? std::span(gathered_.data(), part.size() + gathered_.size())
+    const std::span<float> joined = part.data() + part.size() == unsent_.data()
+                                        ? std::span(part.data(), part.size() + unsent_.size())
+                                    : unsent_.data() + unsent_.size() == part.data()
+                                        ? std::span(unsent_.data(), part.size() + unsent_.size())
                                         : std::span<float>();
-    if (joined.empty() || gathered_.empty()) {
-      send_off();
-      gathered_ = part;
+    if (joined.empty() || unsent_.empty()) {
+      send_unsent();
+      unsent_ = part;
     } else {
-      gathered_ = joined;
+      unsent_ = joined;
     }
-    if (gathered_.size() >= kLeastSlice * size_t(size_)) send_off();
+    if (unsent_.size() >= kLeastSlice * size_t(size_)) send_unsent();
   }
 
   void finish_sums() override {
-    send_off();
+    send_unsent();
     std::unique_lock lock(mutex_);
     wait(lock);
   }
@@ -97,15 +96,15 @@ class MpiRanks final : public Collective {
   void sum(std::span<double> numbers) override {
     on_thread([&] {
       const size_t n = numbers.size();
-      everyones_.resize(n * size_t(size_));
+      all_numbers_.resize(n * size_t(size_));
       MPI_Request request;
-      check(MPI_Iallgather(numbers.data(), int(n), MPI_DOUBLE, everyones_.data(), int(n), MPI_DOUBLE,
+      check(MPI_Iallgather(numbers.data(), int(n), MPI_DOUBLE, all_numbers_.data(), int(n), MPI_DOUBLE,
                            MPI_COMM_WORLD, &request),
             "a sum of numbers");
       finish({&request, 1});
       for (size_t i = 0; i < n; ++i) {
-        numbers[i] = everyones_[i];
-        for (size_t r = 1; r < size_t(size_); ++r) numbers[i] += everyones_[r * n + i];
+        numbers[i] = all_numbers_[i];
+        for (size_t r = 1; r < size_t(size_); ++r) numbers[i] += all_numbers_[r * n + i];
       }
     });
   }
@@ -145,27 +144,27 @@ class MpiRanks final : public Collective {
   struct Part {
     std::span<float> numbers;
     uint32_t serial = 0;
-    enum { free, scattering, gathering } state = free;
+    enum class State { kFree, kScattering, kGathering } state = State::kFree;
     std::vector<float> received;  // my slice of every other rank
     std::vector<MPI_Request> requests;
   };
-  struct Neighbour {
+  struct LocalRank {
     int rank;
     pid_t process;
   };
 
   // ---- the thread that computes
 
-  void send_off() {
-    if (gathered_.empty()) return;
+  void send_unsent() {
+    if (unsent_.empty()) return;
     const size_t most = std::max(kMostPart, kLeastSlice * size_t(size_));
     {
       const std::lock_guard lock(mutex_);
-      for (size_t first = 0; first < gathered_.size(); first += most, ++outstanding_)
-        queue_.push_back(gathered_.subspan(first, std::min(most, gathered_.size() - first)));
+      for (size_t first = 0; first < unsent_.size(); first += most, ++outstanding_)
+        queue_.push_back(unsent_.subspan(first, std::min(most, unsent_.size() - first)));
     }
     wake_.notify_one();
-    gathered_ = {};
+    unsent_ = {};
   }
 
   // Until everything asked for is done; then throws what went wrong.
@@ -176,10 +175,10 @@ class MpiRanks final : public Collective {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  // Runs f where MPI is spoken, after all sums that were started.
+  // Runs f on the MPI thread, after all sums that were started.
   template <class F>
   void on_thread(const F& f) {
-    send_off();
+    send_unsent();
     std::unique_lock lock(mutex_);
     wait(lock);
     job_ = [](const void* call) { (*static_cast<const F*>(call))(); };
@@ -202,7 +201,7 @@ class MpiRanks final : public Collective {
           barrier_here();
           MPI_Finalize();
         });
-      } catch (...) {  // there is nobody left to tell
+      } catch (...) {  // there is no other rank left
       }
     }
     {
@@ -213,7 +212,7 @@ class MpiRanks final : public Collective {
     thread_.join();
   }
 
-  // ---- the thread that speaks MPI
+  // ---- the thread that makes MPI calls
 
   void work() {
     prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: short sleeps are short
@@ -225,13 +224,13 @@ class MpiRanks final : public Collective {
       failure_ = std::current_exception();
       done_.notify_all();
     }
-    // After a failure somebody may still want to stop the others.
+    // After a failure the others may still have to be stopped.
     std::unique_lock lock(mutex_);
-    while (!stop_ && abort_code_ < 0) wake_.wait_for(lock, kRoundsOfNeighbours);
+    while (!stop_ && abort_code_ < 0) wake_.wait_for(lock, kCheckInterval);
     if (abort_code_ >= 0) MPI_Abort(MPI_COMM_WORLD, abort_code_);
   }
 
-  // Takes what is asked for and goes on with what is on its way; false at the end.
+  // Starts what was asked for and continues what is in flight; false at the end.
   bool serve() {
     void (*job)(const void*) = nullptr;
     std::array<std::span<float>, kInFlight> next;
@@ -243,7 +242,7 @@ class MpiRanks final : public Collective {
         lock.unlock();
         watch();
         lock.lock();
-        if (queue_begin_ == queue_.size() && !job_ && !stop_) wake_.wait_for(lock, kRoundsOfNeighbours);
+        if (queue_begin_ == queue_.size() && !job_ && !stop_) wake_.wait_for(lock, kCheckInterval);
       }
       if (stop_) return false;  // the parts on their way belong to a rank that leaves
       while (queue_begin_ < queue_.size() && active_ + taken < kInFlight)
@@ -256,13 +255,13 @@ class MpiRanks final : public Collective {
     if (job) job(argument_), ++ended;
     bool moved = false;
     for (Part& part : parts_) {
-      if (part.state == Part::free || !arrived(part)) continue;
+      if (part.state == Part::State::kFree || !arrived(part)) continue;
       moved = true;
-      if (part.state == Part::scattering) {
+      if (part.state == Part::State::kScattering) {
         add_up(part);
         gather(part);
       } else {
-        part.state = Part::free;
+        part.state = Part::State::kFree;
         --active_;
         ++ended;
       }
@@ -277,8 +276,8 @@ class MpiRanks final : public Collective {
     return true;
   }
 
-  // Between two looks at the network. While somebody waits for it, it has a core; else it leaves the cores to
-  // those who compute.
+  // Between two polls of the network. While the computing thread waits, this one keeps its core; else it leaves
+  // the cores to the computation.
   void pause() {
     watch();
     if (awaited_)
@@ -287,31 +286,32 @@ class MpiRanks final : public Collective {
       std::this_thread::sleep_for(20us);
   }
 
-  // Whether to stop, or a neighbour has died.
+  // Ends all ranks where that was asked for, or where a rank on this machine has died.
   void watch() {
     if (abort_code_ >= 0) MPI_Abort(MPI_COMM_WORLD, abort_code_);
-    if (leaving_ || Clock::now() < next_round_) return;
-    next_round_ = Clock::now() + kRoundsOfNeighbours;
-    const auto dead = [](const Neighbour& n) { return kill(n.process, 0) != 0 && errno == ESRCH; };
-    const auto lost = std::find_if(neighbours_.begin(), neighbours_.end(), dead);
-    if (lost == neighbours_.end()) return;
-    // The first of those that are left speaks for all, if it does so in time.
-    for (const Neighbour& other : neighbours_)
+    if (leaving_ || Clock::now() < next_check_) return;
+    next_check_ = Clock::now() + kCheckInterval;
+    const auto dead = [](const LocalRank& n) { return kill(n.process, 0) != 0 && errno == ESRCH; };
+    const auto lost = std::find_if(local_ranks_.begin(), local_ranks_.end(), dead);
+    if (lost == local_ranks_.end()) return;
+    // The lowest rank that is left reports it and ends all, if it does so in time.
+    for (const LocalRank& other : local_ranks_)
       if (other.rank < rank_ && !dead(other)) std::this_thread::sleep_for(5s);
-    if (tell_)
-      tell_(fmt::format("rank {} (process {}) has died; all {} ranks stop", lost->rank, lost->process, size_),
-            "go on from the last checkpoint with --resume");
+    if (on_death_)
+      on_death_(Error(
+          fmt::format("rank {} (process {}) has died; all {} ranks stop", lost->rank, lost->process, size_),
+          "`resume` continues from the last checkpoint"));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
-  void meet() {
+  void start() {
     int got = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &got), "starting");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "starting");
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "starting");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "starting");
     if (got < MPI_THREAD_FUNNELED)
-      throw Error("this MPI does not let one thread of several speak MPI", "Debian's Open MPI does");
+      throw Error("this MPI does not support calls from one thread of several", "Debian's Open MPI does");
     for (Part& part : parts_) part.requests.resize(2 * size_t(size_ - 1));
 
     struct Card {
@@ -323,14 +323,14 @@ class MpiRanks final : public Collective {
     mine.process = getpid();
     std::vector<Card> cards(static_cast<size_t>(size_));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
-          "meeting the other ranks");
+          "finding the other ranks");
     for (int r = 0; r < size_; ++r) {
       const Card& card = cards[size_t(r)];
-      if (r != rank_ && card.machine == mine.machine) neighbours_.push_back({r, pid_t(card.process)});
+      if (r != rank_ && card.machine == mine.machine) local_ranks_.push_back({r, pid_t(card.process)});
     }
   }
 
-  // All of these requests, with an eye on the neighbours.
+  // Waits for all of these requests, and checks the other ranks meanwhile.
   void finish(std::span<MPI_Request> requests) {
     for (int done = 0;;) {
       check(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "waiting");
@@ -341,7 +341,7 @@ class MpiRanks final : public Collective {
 
   void barrier_here() {
     MPI_Request request;
-    check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "meeting");
+    check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "a barrier");
     finish({&request, 1});
   }
 
@@ -364,7 +364,7 @@ class MpiRanks final : public Collective {
   // rank 0 first.
   template <class From, class To>
   void exchange(Part& part, const From& from, const To& to) {
-    const int tag = int(part.serial % 8192) * 2 + (part.state == Part::gathering);
+    const int tag = int(part.serial % 8192) * 2 + (part.state == Part::State::kGathering);
     size_t i = 0;
     for (int step = 1; step < size_; ++step) {
       const int left = (rank_ + size_ - step) % size_, right = (rank_ + step) % size_;
@@ -385,11 +385,11 @@ class MpiRanks final : public Collective {
   }
 
   void begin(std::span<float> numbers) {
-    Part& part = *std::find_if(parts_.begin(), parts_.end(), [](Part& p) { return p.state == Part::free; });
+    Part& part = *std::find_if(parts_.begin(), parts_.end(), [](Part& p) { return p.state == Part::State::kFree; });
     ++active_;
     part.numbers = numbers;
     part.serial = serial_++;
-    part.state = Part::scattering;
+    part.state = Part::State::kScattering;
     const size_t mine = slice(numbers, rank_).size();
     if (part.received.size() < mine * size_t(size_)) part.received.resize(mine * size_t(size_));
     exchange(
@@ -416,16 +416,16 @@ class MpiRanks final : public Collective {
   }
 
   void gather(Part& part) {
-    part.state = Part::gathering;
+    part.state = Part::State::kGathering;
     exchange(
         part, [&](int) { return slice(part.numbers, rank_); }, [&](int r) { return slice(part.numbers, r); });
   }
 
-  const TellOfLoss tell_;
+  const OnDeath on_death_;
   const int exceptions_;
   int rank_ = 0, size_ = 1;
-  std::vector<Neighbour> neighbours_;
-  std::span<float> gathered_;  // parts not sent off yet
+  std::vector<LocalRank> local_ranks_;
+  std::span<float> unsent_;  // parts not sent off yet
 
   std::mutex mutex_;
   std::condition_variable wake_, done_;
@@ -443,8 +443,8 @@ class MpiRanks final : public Collective {
   std::array<Part, kInFlight> parts_;
   size_t active_ = 0;
   uint32_t serial_ = 0;
-  std::vector<double> everyones_;
-  Clock::time_point next_round_{};
+  std::vector<double> all_numbers_;
+  Clock::time_point next_check_{};
   bool leaving_ = false;
   std::thread thread_;
 };
@@ -453,6 +453,6 @@ class MpiRanks final : public Collective {
 }  // namespace bertie
 
 extern "C" BERTIE_API bertie::Collective* bertie_mpi_join(const char* version,
-                                                          const bertie::TellOfLoss& tell) {
-  return std::strcmp(version, BERTIE_VERSION) == 0 ? new bertie::MpiRanks(tell) : nullptr;
+                                                          const bertie::OnDeath& on_death) {
+  return std::strcmp(version, BERTIE_VERSION) == 0 ? new bertie::MpiRanks(on_death) : nullptr;
 }
