@@ -52,6 +52,23 @@ TEST(InputFile, PackedOrNotGivesTheSameBytesInPiecesOfAnySize) {
   }
 }
 
+TEST(InputFile, AByteOrderMarkAtTheStartIsDropped) {
+  const TempFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  for (const size_t piece : {size_t{1}, size_t{2}, size_t{4096}})
+    for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+             {mark, ""},
+             {mark + "a", "a"},
+             {mark + "text" + mark, "text" + mark},
+             {mark + mark + "text", mark + "text"},
+             {"\xEF\xBB", "\xEF\xBB"},
+             {"a" + mark, "a" + mark}}) {
+      EXPECT_EQ(read_whole_file(folder.write("plain", text), piece), expected);
+      for (const Packing& p : kPackings)
+        EXPECT_EQ(read_whole_file(folder.write("packed", p.pack(text)), piece), expected) << p.name;
+    }
+}
+
 TEST(InputFile, PackedPartsOneAfterTheOtherAreOneText) {
   const TempFolder folder;
   const std::string a = some_text(700'000), b = some_text(10);

@@ -1,5 +1,5 @@
 // Masks: how many, where, and what becomes of them, over a million draws.
-#include "train/masking.h"
+#include "train/data/masking.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

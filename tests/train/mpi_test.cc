@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 #include "train/mpirun.h"
 
 namespace bertie {
