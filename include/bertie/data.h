@@ -2,7 +2,8 @@
 // From text to what pre-training reads: a vocabulary, and shards of tokens (docs/data.md).
 //
 //   bertie::learn_vocabulary({.texts = {.inputs = {"texts/"}}, .out = "vocab/vocab.txt"});
-//   bertie::prepare({.texts = {.inputs = {"texts/"}}, .out = "shards", .tokenizer = "vocab", .held_out = 0.01});
+//   bertie::prepare({.texts = {.inputs = {"texts/"}}, .out = "shards", .tokenizer = "vocab", .held_out =
+//   0.01});
 //
 // Both give the same result for any number of threads, and throw Error.
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace bertie {
 
-// Which texts, and how to read them. A line is a paragraph; an empty line ends a document. Files named .jsonl,
-// .json or .ndjson hold a JSON object a line instead, each with a document under `field`.
+// Which texts, and how to read them. A line is a paragraph; an empty line ends a document. Files named
+// .jsonl, .json or .ndjson hold a JSON object a line instead, each with a document under `field`.
 struct TextOptions {
   // Files, folders (all files in them but hidden ones, in the order of their names), or "-": standard input.
   std::vector<std::string> inputs = {};
@@ -46,12 +47,12 @@ struct VocabularyOptions {
   // vocab.txt to write, with a tokenizer_config.json beside it, as Tokenizer::load and transformers read
   // them; empty: nothing is written.
   std::filesystem::path out = {};
-  bool force = false;            // replace files that are there; otherwise that is an Error
-  size_t size = 30522;           // tokens, at most; Error where the characters alone are more
-  uint64_t min_frequency = 2;    // join two pieces that stand together at least this often
-  size_t alphabet_limit = 1000;  // characters to keep, the most frequent ones
-  bool lowercase = true;         // and without accents
-  int threads = 0;               // 0: one for every core
+  bool force = false;                  // replace files that are there; otherwise that is an Error
+  size_t size = 30522;                 // tokens, at most; Error where the characters alone are more
+  uint64_t min_frequency = 2;          // join two pieces that stand together at least this often
+  size_t alphabet_limit = 1000;        // characters to keep, the most frequent ones
+  bool lowercase = true;               // and without accents
+  int threads = 0;                     // 0: one for every core
   size_t max_words = size_t{1} << 23;  // different ones in memory (some 0.5 GB); then the rarest are dropped
 };
 
