@@ -2,7 +2,8 @@
 // From text to what pre-training reads: a vocabulary, and shards of tokens (docs/data.md).
 //
 //   bertie::learn_vocabulary({.texts = {.inputs = {"texts/"}}, .out = "vocab/vocab.txt"});
-//   bertie::prepare({.texts = {.inputs = {"texts/"}}, .out = "shards", .tokenizer = "vocab", .held_out = 0.01});
+//   bertie::prepare({.texts = {.inputs = {"texts/"}}, .out = "shards", .tokenizer = "vocab", .held_out =
+//   0.01});
 //
 // Both give the same result for any number of threads, and throw Error.
 #include <cstddef>
@@ -16,14 +17,14 @@
 
 namespace bertie {
 
-// Which texts, and how to read them. A line is a paragraph; an empty line ends a document. Files named .jsonl,
-// .json or .ndjson hold a JSON object a line instead, each with a document under `field`.
+// Which texts, and how to read them. A line is a paragraph; an empty line ends a document. Files named
+// .jsonl, .json or .ndjson hold a JSON object a line instead, each with a document under `field`.
 struct TextOptions {
   // Files, folders (all files in them but hidden ones, in the order of their names), or "-": standard input.
   std::vector<std::string> inputs = {};
   std::string field = {};  // key of JSON lines; empty: "text". Given, it makes standard input JSON lines
   // Error for a line that is not valid UTF-8 and for a file that is no text. Otherwise bad bytes are read as
-  // U+FFFD, files with zero bytes are skipped, and both are told to `warning` and counted in TextReport.
+  // U+FFFD, files with zero bytes are skipped, and both are reported to `warning` and in TextReport.
   bool strict = false;
   std::function<void(const std::string& what, const std::string& hint)> warning = {};
   // Now and then: bytes of the files read, bytes of all of them (0: unknown), bytes of text used.
@@ -46,12 +47,12 @@ struct VocabularyOptions {
   // vocab.txt to write, with a tokenizer_config.json beside it, as Tokenizer::load and transformers read
   // them; empty: nothing is written.
   std::filesystem::path out = {};
-  bool force = false;            // replace files that are there; otherwise that is an Error
-  size_t size = 30522;           // tokens, at most; Error where the characters alone are more
-  uint64_t min_frequency = 2;    // join two pieces that stand together at least this often
-  size_t alphabet_limit = 1000;  // characters to keep, the most frequent ones
-  bool lowercase = true;         // and without accents
-  int threads = 0;               // 0: one for every core
+  bool force = false;                  // replace files that are there; otherwise that is an Error
+  size_t size = 30522;                 // tokens, at most; Error where the characters alone are more
+  uint64_t min_frequency = 2;          // join two pieces that stand together at least this often
+  size_t alphabet_limit = 1000;        // characters to keep, the most frequent ones
+  bool lowercase = true;               // and without accents
+  int threads = 0;                     // 0: one for every core
   size_t max_words = size_t{1} << 23;  // different ones in memory (some 0.5 GB); then the rarest are dropped
 };
 
@@ -91,7 +92,7 @@ struct Prepared {
   TextReport texts = {};
 };
 
-// Text to shards of tokens. Called again after it was interrupted, it goes on after the last whole shard.
+// Text to shards of tokens. Called again after it was interrupted, it continues after the last whole shard.
 BERTIE_API Prepared prepare(const PrepareOptions& options);
 
 }  // namespace bertie

@@ -18,8 +18,10 @@ constexpr std::string_view kTexts =
     "FILE is a text file, a folder (all files in it and below, in the order of their names) or - for "
     "standard input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line "
     "ends a document. Files named .jsonl, .json or .ndjson (packed or not) are JSON lines instead: one "
-    "object a line, whose string under --field is a document. Bytes that are not UTF-8 are read as U+FFFD and "
-    "files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes the exit "
+    "object a line, whose string under --field is a document. Bytes that are not UTF-8 are read as U+FFFD "
+    "and "
+    "files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes the "
+    "exit "
     "code 1.";
 
 const std::string kVocabAbout =

@@ -11,8 +11,8 @@ namespace bertie::cli {
 namespace {
 
 nlohmann::ordered_json to_json(const PartSummary& part) {
-  return {{"shards", part.shards},         {"documents", part.documents},   {"sentences", part.sentences},
-          {"tokens", part.tokens},         {"unknown", part.unknown},       {"text_bytes", part.text_bytes},
+  return {{"shards", part.shards},        {"documents", part.documents}, {"sentences", part.sentences},
+          {"tokens", part.tokens},        {"unknown", part.unknown},     {"text_bytes", part.text_bytes},
           {"file_bytes", part.file_bytes}};
 }
 

@@ -84,7 +84,8 @@ void add_text_report(const TextReport& texts, nlohmann::ordered_json& to) {
 }
 
 int report_texts(const TextReport& texts, const Settings& settings) {
-  const auto named = std::count_if(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
+  const auto named =
+      std::count_if(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
   if (!settings.json) {
     if (texts.invalid_lines > 0)
       print("{} lines are not valid UTF-8 (first: {})\n", with_commas(texts.invalid_lines),

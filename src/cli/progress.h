@@ -43,7 +43,8 @@ class TextMeter {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The texts that vocab and prepare read. Warnings come between the lines of progress; under --quiet not at all.
+// The texts that vocab and prepare read. Warnings come between the lines of progress; under --quiet not at
+// all.
 TextOptions text_options(const Settings& settings, TextMeter& meter);
 // What was wrong with them: in JSON, where anything was; and in words, unless JSON says it. Returns the exit
 // code: 1 where a file that was named is no text.

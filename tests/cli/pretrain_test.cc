@@ -162,7 +162,8 @@ TEST_F(Pretrain, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
   const Result r = run(arguments("run", {"--steps", "25", "--resume"}));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.err.find("step-000020 is damaged"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("continues from " + (folder_ / "run/step-000010").string()), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("continues from " + (folder_ / "run/step-000010").string()), std::string::npos)
+      << r.err;
 }
 
 TEST_F(Pretrain, StartsFromACheckpoint) {
@@ -208,8 +209,7 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--save-every", "0"}), 2, "a number of steps above 0, or a time");
   fails(arguments("x", {"--objective", "nsp"}), 1, "causal or seq2seq");
   fails(arguments("x", {"--max-predictions", "0"}), 2, "from 1 to");
-  fails(arguments("x", {"--patience", "2", "--eval-every", "0"}), 1,
-        "patience counts evaluations");
+  fails(arguments("x", {"--patience", "2", "--eval-every", "0"}), 1, "patience counts evaluations");
   write_all(folder_ / "file", "x");
   fails(arguments("file"), 1, "another --out");
   fails(arguments("x", {"--max-length", "300"}), 1, "--max-length 40");

@@ -21,7 +21,7 @@ struct TermSpec {
 
 // The memory of a TrainingBatch.
 struct BatchStorage {
-  // What a LossTerm looks at; model/learner.h says which heads want which.
+  // What a LossTerm refers to; model/learner.h says which heads use which.
   struct Term {
     TermSpec spec;
     std::vector<int32_t> rows = {}, targets = {};

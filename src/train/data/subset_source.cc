@@ -73,7 +73,7 @@ class SubsetSource : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> make_subset_source(std::unique_ptr<BatchSource> source, size_t all,
-                                                 size_t count) {
+                                                size_t count) {
   return std::make_unique<SubsetSource>(std::move(source), all, count);
 }
 

@@ -123,8 +123,7 @@ const StepSums& BatchStep::learn(std::optional<uint64_t> dropout_seed, double& s
   next_bucket_ = 0, sums_end_ = learner_.gradients().size();
   const Learner::Ready nothing;
   for (size_t k = 0; k < stores_.size(); ++k)
-    pass(stores_[k], dropout_seed, mine.first + micro(k).first,
-         k + 1 == stores_.size() ? &ready_ : &nothing);
+    pass(stores_[k], dropout_seed, mine.first + micro(k).first, k + 1 == stores_.size() ? &ready_ : &nothing);
   start_sums(0);
   ranks_.finish_sums();
   sum_over_ranks();
