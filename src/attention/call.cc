@@ -275,15 +275,15 @@ void Call::project_backward(Matrix<const float> dq, Matrix<const float> dk, cons
     if (score.kind == Score::Kind::general) {
       matmul(dq_h, transposed(score.w.slice_rows(h * d, d)), to_q, memory, team);
       if (!to.w.empty())
-        matmul(transposed(q_h), dq_h, to.w.slice_rows(h * d, d), memory, team, Accumulate::yes);
+        matmul(transposed(q_h), dq_h, to.w.slice_rows(h * d, d), memory, team, Accumulate::kYes);
       continue;
     }
     matmul(dq_h, score.w1.slice_rows(h * width, width), to_q, memory, team);
     matmul(dk_h, score.w2.slice_rows(h * width, width), to_k, memory, team);
     if (!to.w1.empty())
-      matmul(transposed(dq_h), q_h, to.w1.slice_rows(h * width, width), memory, team, Accumulate::yes);
+      matmul(transposed(dq_h), q_h, to.w1.slice_rows(h * width, width), memory, team, Accumulate::kYes);
     if (!to.w2.empty())
-      matmul(transposed(dk_h), k_h, to.w2.slice_rows(h * width, width), memory, team, Accumulate::yes);
+      matmul(transposed(dk_h), k_h, to.w2.slice_rows(h * width, width), memory, team, Accumulate::kYes);
   }
 }
 

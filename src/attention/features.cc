@@ -256,7 +256,7 @@ void FeatureMap::keys_backward(Matrix<const float> x, Matrix<const float> phi, M
   if (!random_) return HWY_DYNAMIC_DISPATCH(elu_plus_one_backward)(phi, d_phi, dx);
   Team alone;
   HWY_DYNAMIC_DISPATCH(key_exponentials_backward)(x, scale_, phi, factor_, d_phi, dx);
-  kernels::matmul(d_phi, omega_, dx, alone, kernels::Accumulate::yes);
+  kernels::matmul(d_phi, omega_, dx, alone, kernels::Accumulate::kYes);
 }
 
 }  // namespace bertie

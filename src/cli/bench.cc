@@ -264,7 +264,7 @@ int bench_gemm(const BenchOptions& o) {
         kernels::linear_forward(
             {x.as<float>(), s.rows, s.inputs},
             {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
-            kernels::Activation::none, {y.as<float>(), s.rows, s.outputs}, team);
+            kernels::Activation::kNone, {y.as<float>(), s.rows, s.outputs}, team);
       });
       const double rate = operations / m.median;
       if (o.json)

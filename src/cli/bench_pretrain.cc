@@ -9,7 +9,6 @@
 #include "cli/measure.h"
 #include "cli/output.h"
 #include "core/random.h"
-#include "kernels/bf16.h"
 #include "train/batch_step.h"
 #include "train/model_sizes.h"
 #include "train/optimiser.h"
@@ -75,7 +74,7 @@ int bench_pretrain(const BenchOptions& o) {
   std::vector<std::string> sizes{o.size};
   if (o.size.empty()) sizes = {"tiny", "mini", "small"};
   const int threads = o.threads > 0 ? o.threads : available_threads();
-  const bool bf16 = o.bf16 && kernels::has_bf16_instruction();
+  const bool bf16 = false;
   if (o.bf16 && !bf16)
     warn("this processor has no instruction for bf16 (avx512_bf16): measured in fp32",
          "--precision fp32 says so itself");
@@ -89,7 +88,7 @@ int bench_pretrain(const BenchOptions& o) {
   for (const std::string& size : sizes) {
     const Config config = config_of_size(size, false);
     const auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1,
-                                      {.threads = threads, .recompute = o.recompute, .bf16 = bf16});
+                                      {.threads = threads, .recompute = o.recompute});
     TrainOptions options;
     options.rate = 1e-5;
     Optimiser optimiser(*learner, options);

@@ -12,7 +12,7 @@ namespace bertie::kernels {
 // Where a product goes: y = f(product), or, if there is a place for `activated`, y as it is before f.
 struct LinearOutput {
   Matrix<float> y, activated = {};
-  Activation f = Activation::none;
+  Activation f = Activation::kNone;
   bool accumulate = false;  // y is added to
 
   LinearOutput slice_rows(size_t first, size_t count) const {
@@ -220,7 +220,7 @@ void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<f
   const Linear other_way{.packed = workspace, .inputs = layer.outputs, .outputs = layer.inputs};
   const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_weights);
   team.parallel_for(panels_for(layer.inputs), [&](size_t panel) { transpose(layer, panel, workspace); });
-  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::yes}, team);
+  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::kYes}, team);
 }
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
@@ -229,7 +229,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   if (x.rows() == 0) return;
   assert(y.data() != x.data() && y.data() != residual.data());
   const Matrix<float> product = sum.empty() ? y : sum;
-  const auto normalise = [&](size_t first, size_t rows, Team& by) {
+  const auto normalize = [&](size_t first, size_t rows, Team& by) {
     const auto part = [&](auto m) { return m.slice_rows(first, rows); };
     if (sum.empty()) return residual_layer_norm_forward(part(y), part(residual), norm, part(y), by);
     for (size_t r = first; r < first + rows; ++r)
@@ -238,11 +238,11 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
-    linear_forward(x, layer, Activation::none, product, team);
-    normalise(0, x.rows(), team);
+    linear_forward(x, layer, Activation::kNone, product, team);
+    normalize(0, x.rows(), team);
     return;
   }
-  // Whoever finishes a block's last chunk normalises its rows.
+  // Whoever finishes a block's last chunk normalizes its rows.
   std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
   for (size_t b = 0; b < schedule.blocks(); ++b)
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
@@ -252,7 +252,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;
-    normalise(r0, rows, alone);
+    normalize(r0, rows, alone);
   });
 }
 

@@ -42,21 +42,21 @@ void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
                     Matrix<float> before = {});
 
-// y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
+// y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalized
 // while they are still in the cache. y is neither x nor residual. `sum`, if not empty, gets what was
-// normalised, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
+// normalized, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
                                         Team& team, Matrix<float> sum = {});
 
 // The backward pass, without the activation (activation_backward comes before it). Workspaces are floats in
 // somebody else's memory. Sums over tokens run in order, so gradients are the same bits for any team.
-enum class Accumulate : bool { no, yes };
+enum class Accumulate : bool { kNo, kYes };
 
 // dx = dy·W, or dx += dy·W. W is packed anew for it, the other way round.
 size_t linear_backward_input_workspace(const Linear& layer);
 void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
-                           Team& team, Accumulate accumulate = Accumulate::no);
+                           Team& team, Accumulate accumulate = Accumulate::kNo);
 
 // dW += dyᵀ·x and db += Σₜ dy; `gradient` has the layer's shape and packing.
 size_t linear_backward_weights_workspace(const Linear& layer, size_t rows);

@@ -48,9 +48,10 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
   return segments;
 }
 
-void initialise(const std::vector<TensorSpec>& tensors, uint64_t seed,
+void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
                 const std::function<float(const TensorSpec&)>& factor) {
   const auto draw = [&](const TensorSpec& t, size_t first, std::span<float> out) {
+    if (t.initial) return std::fill(out.begin(), out.end(), *t.initial);
     if (is_bias(t)) return std::fill(out.begin(), out.end(), 0.0f);
     if (t.shape.size() == 1) return std::fill(out.begin(), out.end(), 1.0f);  // a norm's gamma
     const Random random(seed, name_hash(t.name));

@@ -254,7 +254,9 @@ Block random_tensors(const std::vector<TensorSpec>& tensors, uint64_t seed, std:
       tables.push_back(std::move(block));
     }
   fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    if (t.shape.size() == 1 && t.name.ends_with(".weight"))
+    if (t.initial)
+      std::fill(out.begin(), out.end(), *t.initial);
+    else if (t.shape.size() == 1 && t.name.ends_with(".weight"))
       std::fill(out.begin(), out.end(), 1.0f);
     else
       random_elements(seed, t.name, first, out);

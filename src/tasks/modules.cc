@@ -49,11 +49,11 @@ Pooling read_pooling(const fs::path& file, size_t hidden) {
 kernels::Activation read_dense_activation(const nlohmann::json& json, const std::string& name) {
   const std::string f = io::get_string(json, "activation_function", name, "torch.nn.modules.activation.Tanh");
   const std::string last = f.substr(f.rfind('.') + 1);
-  if (last == "Tanh") return kernels::Activation::tanh;
-  if (last == "Identity") return kernels::Activation::none;
-  if (last == "ReLU") return kernels::Activation::relu;
-  if (last == "GELU") return kernels::Activation::gelu;
-  if (last == "SiLU") return kernels::Activation::silu;
+  if (last == "Tanh") return kernels::Activation::kTanh;
+  if (last == "Identity") return kernels::Activation::kNone;
+  if (last == "ReLU") return kernels::Activation::kRelu;
+  if (last == "GELU") return kernels::Activation::kGelu;
+  if (last == "SiLU") return kernels::Activation::kSilu;
   throw Error(fmt::format("{}: activation_function {} is not supported", name, io::quote(f)));
 }
 

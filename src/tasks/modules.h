@@ -14,7 +14,7 @@ namespace bertie {
 // A Dense module: y = f(W·x + b), after pooling.
 struct DenseModule {
   kernels::Linear linear;
-  kernels::Activation activation = kernels::Activation::none;
+  kernels::Activation activation = kernels::Activation::kNone;
   Block memory;
 };
 

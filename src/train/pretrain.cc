@@ -9,7 +9,6 @@
 #include "bertie/error.h"
 #include "bertie/tokenizer.h"
 #include "io/json.h"
-#include "kernels/bf16.h"
 #include "model/learner.h"
 #include "train/model_sizes.h"
 #include "train/pair_source.h"
@@ -181,10 +180,7 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
   if (job.data.empty()) throw Error("there is no data to learn from", "--data FOLDER, from bertie prepare");
   check_choice(job);
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
-                           .recompute = job.recompute,
-                           .bf16 = job.bf16 && kernels::has_bf16_instruction()};
-  if (job.bf16 && !how.bf16 && ranks.rank() == 0 && events.warning)
-    events.warning("this processor has no instruction for bf16 (avx512_bf16): the run computes in fp32");
+                           .recompute = job.recompute};
   const Setup setup = job.objective == "seq2seq" ? pairs_setup(job, how) : encoder_setup(job, how);
   const auto note = [&](const std::string& what) {
     if (!what.empty() && ranks.rank() == 0 && events.note) events.note(what);
@@ -228,7 +224,7 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
                              {"max_predictions", job.max_predictions},
                              {"whole_words", job.whole_words},
                              {"dropout", setup.dropout},
-                             {"precision", how.bf16 ? "bf16" : "fp32"}}},
+                             {"precision", "fp32"}}},
                   options, events);
   return trainer.run();
 }

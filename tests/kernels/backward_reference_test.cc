@@ -58,7 +58,7 @@ TEST(BackwardReference, LinearIsTheDerivative) {
       [&](const std::vector<Dual>& v) {
         std::vector<Dual> y(t * n);
         reference::linear<Dual>({v.data(), t, k}, {v.data() + t * k, n, k}, part(v, t * k + n * k, n),
-                                Activation::none, {y.data(), t, n});
+                                Activation::kNone, {y.data(), t, n});
         return y;
       },
       [&](const std::vector<double>& v, const std::vector<double>& dy) {

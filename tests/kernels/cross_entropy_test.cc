@@ -138,7 +138,7 @@ void expect_reference(const HeadCase& c, Team& team) {
   std::vector<double> z(t * v), dz(t * v), dx(t * e), d_table(v * e, HeadResult::kStart),
       d_bias(v, HeadResult::kStart);
   const Matrix<const double> xs(x.data(), t, e), tables(table.data(), v, e);
-  reference::linear<double>(xs, tables, bias, Activation::none, {z.data(), t, v});
+  reference::linear<double>(xs, tables, bias, Activation::kNone, {z.data(), t, v});
   const double loss = reference::cross_entropy<double>({z.data(), t, v}, c.targets);
   reference::cross_entropy_backward({z.data(), t, v}, c.targets, HeadResult::kScale, {dz.data(), t, v});
   reference::linear_backward(xs, tables, {dz.data(), t, v}, {dx.data(), t, e}, {d_table.data(), v, e},

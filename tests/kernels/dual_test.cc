@@ -85,7 +85,7 @@ TEST(Reference, LinearDifferentiatesInInputWeightAndBias) {
   check_derivatives(inputs(t * k + n * k + n, 1), [&]<class T>(const std::vector<T>& v) {
     const auto x = slice(v, 0, t * k), w = slice(v, t * k, n * k), b = slice(v, t * k + n * k, n);
     std::vector<T> y(t * n);
-    reference::linear<T>({x.data(), t, k}, {w.data(), n, k}, b, Activation::gelu, {y.data(), t, n});
+    reference::linear<T>({x.data(), t, k}, {w.data(), n, k}, b, Activation::kGelu, {y.data(), t, n});
     return y;
   });
 }
