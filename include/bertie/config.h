@@ -20,7 +20,7 @@ enum class Problem { kUnset, kSingleLabel, kMultiLabel, kRegression };
 // BERT's. What a mechanism learns (spans, score matrices, Linformer's projections) is the model's: the views in
 // `look` and `compute` stay empty. In config.json it is the object "attention"; docs/models.md has its keys.
 struct AttentionConfig {
-  Score::Kind score = Score::Kind::scaled_dot;
+  Score::Kind score = Score::Kind::kScaledDot;
   size_t score_size = 64;            // of additive scores: numbers that tanh is taken of
   Look look = {};                    // full: a causal model's is causal
   std::vector<int32_t> global = {};  // of Look::window_and_global
@@ -29,8 +29,8 @@ struct AttentionConfig {
   size_t linformer_rows = 64;  // of Compute::linformer
 
   bool is_standard() const {  // what transformers computes
-    return score == Score::Kind::scaled_dot && compute.kind == Compute::Kind::softmax &&
-           (look.kind == Look::Kind::full || look.kind == Look::Kind::causal);
+    return score == Score::Kind::kScaledDot && compute.kind == Compute::Kind::kSoftmax &&
+           (look.kind == Look::Kind::kFull || look.kind == Look::Kind::kCausal);
   }
 };
 

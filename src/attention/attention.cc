@@ -17,9 +17,9 @@ namespace {
 void approximate(const AttentionBatch& batch, const Compute& compute, Matrix<float> out,
                  Workspace::Parts& parts) {
   switch (compute.kind) {
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       return linformer::forward(batch, compute, out, parts);
-    case Compute::Kind::nystrom:
+    case Compute::Kind::kNystrom:
       return nystrom::forward(batch, compute, out, parts);
     default:
       return linear_attention::forward(batch, compute, out, parts);
@@ -91,11 +91,11 @@ void check_gradients(const Call& call, Matrix<const float> v, const AttentionGra
 }  // namespace
 
 void reserve_attention(const Call& call, Reserve what) {
-  if (call.compute.kind == Compute::Kind::softmax) call.parts->arena.reset(softmax_bytes(call, what));
+  if (call.compute.kind == Compute::Kind::kSoftmax) call.parts->arena.reset(softmax_bytes(call, what));
 }
 
 void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums, std::span<float> weights) {
-  if (call.compute.kind != Compute::Kind::softmax) {
+  if (call.compute.kind != Compute::Kind::kSoftmax) {
     if (!weights.empty()) weights_of_approximation(call, weights);
     return approximate(call.batch, call.compute, out, *call.parts);
   }
@@ -114,14 +114,14 @@ void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums,
 void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums, Matrix<const float> d_out,
               const AttentionGradients& gradients) {
   switch (call.compute.kind) {
-    case Compute::Kind::linear:
-    case Compute::Kind::performer:
+    case Compute::Kind::kLinear:
+    case Compute::Kind::kPerformer:
       return linear_attention::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       return linformer::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::nystrom:
+    case Compute::Kind::kNystrom:
       return nystrom::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::softmax:
+    case Compute::Kind::kSoftmax:
       break;
   }
   Team& team = call.parts->team;
@@ -135,7 +135,7 @@ void attention_backward(Call& call, Matrix<const float> out, std::span<const flo
                             .spans = gradients.spans};
   const size_t columns = call.projected_columns();
   if (call.projects()) to.q = arena.take<float>(call.q.rows(), columns);
-  if (call.score.kind == Score::Kind::additive) to.k = arena.take<float>(call.k.rows(), columns);
+  if (call.score.kind == Score::Kind::kAdditive) to.k = arena.take<float>(call.k.rows(), columns);
   const size_t bytes = dot_product::backward_workspace_bytes(call.batch, team.threads());
   dot_product::backward(call.batch, out, log_sums, d_out, to, arena.take<std::byte>(bytes), team);
   if (call.projects()) call.project_backward(to.q, to.k, gradients);
@@ -162,7 +162,7 @@ void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float>
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
                AttentionSaved& saved, const AttentionOptions& options) {
   Call call(q, k, v, out, options);
-  saved.log_sums.resize(call.compute.kind == Compute::Kind::softmax ? q.rows() * options.heads : 0);
+  saved.log_sums.resize(call.compute.kind == Compute::Kind::kSoftmax ? q.rows() * options.heads : 0);
   attention_forward(call, out, saved.log_sums, {});
 }
 
@@ -184,7 +184,7 @@ void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<con
   if (d_out.rows() != out.rows() || d_out.cols() != out.cols())
     throw Error(fmt::format("attention: d_out is {} × {} but out is {} × {}", d_out.rows(), d_out.cols(),
                             out.rows(), out.cols()));
-  if (call.compute.kind == Compute::Kind::softmax && saved.log_sums.size() != q.rows() * options.heads)
+  if (call.compute.kind == Compute::Kind::kSoftmax && saved.log_sums.size() != q.rows() * options.heads)
     throw Error(
         fmt::format("attention: saved holds {} numbers for {} queries and {} heads", saved.log_sums.size(),
                     q.rows(), options.heads),

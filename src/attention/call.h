@@ -17,7 +17,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   // general and additive scores: q and k of the kernel are products of q and k of the user.
-  bool projects() const { return score.kind >= Score::Kind::general; }
+  bool projects() const { return score.kind >= Score::Kind::kGeneral; }
   size_t projected_columns() const;     // of each of the two, all heads
   AttentionBatch kernel_shape() const;  // batch with the shapes that q and k have after project()
   size_t projection_bytes() const;

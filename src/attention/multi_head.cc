@@ -72,7 +72,7 @@ void check(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Mat
   for (const auto& [matrix, matrix_name] : {std::pair(w.wq, "wq"), {w.wk, "wk"}, {w.wv, "wv"}})
     need(matrix.rows() % o.heads == 0, "{} has {} rows, which {} heads do not divide", matrix_name,
          matrix.rows(), o.heads);
-  need(o.score.kind >= Score::Kind::general || w.wq.rows() == w.wk.rows(), "wq has {} rows but wk has {}",
+  need(o.score.kind >= Score::Kind::kGeneral || w.wq.rows() == w.wk.rows(), "wq has {} rows but wk has {}",
        w.wq.rows(), w.wk.rows());
   check_projection(x, "x", w.wq, w.bq, "q");
   check_projection(y, "y", w.wk, w.bk, "k");

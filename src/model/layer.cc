@@ -46,7 +46,7 @@ Layer::Masks Layer::masks(size_t at) const {
   const DropoutRates& rates = shape.dropout;
   Masks m;
   // Approximations of the softmax have no weights to drop.
-  if (!dropout.rows.empty() && rates.attention > 0 && shape.attention.compute.kind == Compute::Kind::softmax)
+  if (!dropout.rows.empty() && rates.attention > 0 && shape.attention.compute.kind == Compute::Kind::kSoftmax)
     m.attention = dropout_at(rates.attention, dropout.seed, at, kAttention);
   m.attention_out = rows_at(dropout, rates.attention_out, at, kAttentionOut);
   m.activation = rows_at(dropout, rates.activation, at, kActivation);
@@ -79,12 +79,12 @@ Pass::Attention Layer::self_attention(Matrix<const float> qkv, std::span<const f
   const AttentionConfig& config = shape.attention;
   const MechanismWeights& m = w.mechanism;
   Score score = Score::scaled_by(scale);
-  if (config.score == Score::Kind::dot) score = Score::dot();
-  if (config.score == Score::Kind::general) score = Score::general({m.w, h * d, d});
-  if (config.score == Score::Kind::additive)
+  if (config.score == Score::Kind::kDot) score = Score::dot();
+  if (config.score == Score::Kind::kGeneral) score = Score::general({m.w, h * d, d});
+  if (config.score == Score::Kind::kAdditive)
     score = Score::additive({m.w1, h * config.score_size, d}, {m.w2, h * config.score_size, d},
                             {m.v, h, config.score_size});
-  if (config.compute.kind == Compute::Kind::linear) score = {};  // its features have no scale
+  if (config.compute.kind == Compute::Kind::kLinear) score = {};  // its features have no scale
   Look look = config.look;
   look.global = config.global;
   look.spans = spans;

@@ -54,7 +54,7 @@ Weights::Weights(const Config& c, const std::string& file)
                              .attention_out = family->drops_attention ? float(c.dropout) : 0,
                              .feed_forward = family->drops_feed_forward ? float(c.dropout) : 0,
                              .embedding = float(c.embedding_dropout >= 0 ? c.embedding_dropout : c.dropout)}};
-  if (c.causal() && c.attention.look.kind == Look::Kind::full) trunk.shape.attention.look = Look::causal();
+  if (c.causal() && c.attention.look.kind == Look::Kind::kFull) trunk.shape.attention.look = Look::causal();
   const bool groups = !family->layer_of_group.empty();
   trunk.layers.resize(groups ? c.groups * c.inner_layers : c.layers);
   for (size_t l = 0; l < c.depth(); ++l) {
@@ -82,13 +82,13 @@ void declare_mechanism(TensorTable& t, const std::string& layer, const Config& c
   const AttentionConfig& a = c.attention;
   const size_t d = c.head_size(), rows = c.heads * a.score_size;
   const auto name = [&](const char* what) { return layer + "attention.mechanism." + what; };
-  if (a.look.kind == Look::Kind::adaptive_span)
+  if (a.look.kind == Look::Kind::kAdaptiveSpan)
     t.vector(name("spans"), m.spans, c.heads), t.tensors.back().initial = float(a.span);
-  if (a.score == Score::Kind::general) t.matrix(name("w"), m.w, c.hidden, d);
-  if (a.score == Score::Kind::additive)
+  if (a.score == Score::Kind::kGeneral) t.matrix(name("w"), m.w, c.hidden, d);
+  if (a.score == Score::Kind::kAdditive)
     t.matrix(name("w1"), m.w1, rows, d), t.matrix(name("w2"), m.w2, rows, d),
         t.matrix(name("v"), m.v, c.heads, a.score_size);
-  if (a.compute.kind == Compute::Kind::linformer)
+  if (a.compute.kind == Compute::Kind::kLinformer)
     t.matrix(name("e"), m.e, a.linformer_rows, c.positions), t.matrix(name("f"), m.f, a.linformer_rows, c.positions);
 }
 
