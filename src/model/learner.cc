@@ -83,7 +83,7 @@ class NetworkLearner : public Learner {
   // From where on gradients are final, once a layer's are.
   std::function<void(const LayerWeights&)> layer_ready(const Ready& ready) const {
     if (!ready) return {};
-    return [this, &ready](const LayerWeights& g) { ready(size_t(g.qkv.packed - gradients_.data())); };
+    return [this, &ready](const LayerWeights& g) { ready(size_t(g.qkv.floats() - gradients_.data())); };
   }
 
   LearnerOptions options_;

@@ -38,7 +38,7 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
     else if (auto* table = std::get_if<io::TensorInfo*>(&t.to))
       add(t.name, table_numbers(**table), t.elements(), true);
     else if (auto* rows = std::get_if<TensorSpec::Rows>(&t.to); rows && rows->first_row == 0)
-      add(t.name, rows->linear->packed, kernels::packed_floats(rows->linear->outputs, rows->linear->inputs),
+      add(t.name, rows->linear->floats(), kernels::packed_floats(rows->linear->outputs, rows->linear->inputs),
           true);
     else if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to); bias && bias->first_row == 0)
       add(t.name, bias->linear->bias, bias->linear->outputs, false);

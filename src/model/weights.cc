@@ -101,6 +101,7 @@ void Weights::declare() {
   const Family& f = *w.family;
   const size_t hidden = c.hidden, embedding = c.embedding_size(), labels = c.labels.size();
   TensorTable t;
+  decoder_.set_format(format);
   const auto base = [&](std::string_view name) { return std::string(f.prefix) + std::string(name); };
   const auto text = [](std::string_view name) { return std::string(name); };
 
@@ -111,6 +112,7 @@ void Weights::declare() {
   if (!f.embeddings.projection.empty())
     t.linear(base(f.embeddings.projection), e.projection, hidden, embedding);
 
+  t.format = format;
   for (size_t i = 0; i < w.trunk.layers.size(); ++i) {
     LayerWeights& l = w.trunk.layers[i];
     const auto layer_name = [&](size_t number) {
@@ -147,6 +149,7 @@ void Weights::declare() {
     else
       norm(base(f.last_norm), l.output_norm);
   }
+  t.format = kernels::WeightFormat::kFloat32;
   if (w.has_pooler) t.linear(base(f.pooler), w.pooler, hidden, hidden);
 
   if (w.has(Head::kMaskedLm) || w.has(Head::kCausalLm)) {

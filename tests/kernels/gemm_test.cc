@@ -242,12 +242,54 @@ TEST(LinearResidualLayerNorm, TakesMoreRowsThanItCountsBlocks) {
   for (size_t r = 0; r < rows; ++r) ASSERT_TRUE(test::same_bits(y.span().subspan(r * n, n), expected)) << r;
 }
 
+// bf16 is a float without its lower half, so a layer in bf16 is the layer of the rounded weights, to the bit.
+TEST(LinearInBf16, IsTheLayerOfRoundedWeights) {
+  Team team(2);
+  test::on_every_target([&] {
+    for (const Shape s : {Shape{1, 1, 1}, {3, 33, 7}, {40, 70, 1100}, {1, 64, 2049}}) {
+      const Layer exact(s.n, s.k, 11);
+      std::vector<uint16_t> memory(packed_floats(s.n, s.k));
+      Linear half = exact.linear;
+      half.packed = memory.data(), half.format = WeightFormat::kBFloat16;
+      pack_rows({exact.w.data(), s.n, s.k}, 0, half);
+      Layer rounded(s.n, s.k, 11);
+      unpack_rows(half, 0, {rounded.w.data(), s.n, s.k});
+      pack_rows({rounded.w.data(), s.n, s.k}, 0, rounded.linear);
+      for (size_t i = 0; i < exact.w.size(); ++i) {
+        ASSERT_NEAR(rounded.w[i], exact.w[i], 0x1p-8 * std::abs(exact.w[i]));
+        ASSERT_EQ(weight_at(half, i / s.k, i % s.k), rounded.w[i]);
+      }
+      const auto x = test::random_floats(s.m * s.k, 5);
+      std::vector<float> a(s.m * s.n), b(s.m * s.n);
+      linear_forward({x.data(), s.m, s.k}, half, kGelu, {a.data(), s.m, s.n}, team);
+      linear_forward({x.data(), s.m, s.k}, rounded.linear, kGelu, {b.data(), s.m, s.n}, team);
+      EXPECT_TRUE(test::same_bits(a, b)) << s.m << " × " << s.n << " × " << s.k;
+    }
+  });
+}
+
+TEST(LinearInBf16, RoundsToNearestAndKeepsWhatIsNotFinite) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> w{1.0f, 1.00390625f, 1.01171875f, 1.0078126f, -3.4e38f, inf, nan, 1e-40f};
+  std::vector<uint16_t> memory(packed_floats(1, w.size()));
+  const Linear half{.packed = memory.data(), .inputs = w.size(), .outputs = 1, .format = WeightFormat::kBFloat16};
+  pack_rows({w.data(), 1, w.size()}, 0, half);
+  EXPECT_EQ(weight_at(half, 0, 0), 1.0f);
+  EXPECT_EQ(weight_at(half, 0, 1), 1.0f) << "a tie goes to the even one";
+  EXPECT_EQ(weight_at(half, 0, 2), 1.015625f) << "a tie goes to the even one";
+  EXPECT_EQ(weight_at(half, 0, 3), 1.0078125f);
+  EXPECT_EQ(weight_at(half, 0, 4), -inf);
+  EXPECT_EQ(weight_at(half, 0, 5), inf);
+  EXPECT_TRUE(std::isnan(weight_at(half, 0, 6)));
+  EXPECT_NEAR(weight_at(half, 0, 7), 1e-40f, 1e-42);
+}
+
 TEST(PackRows, PutsEachWeightWhereTheHeaderSays) {
   const size_t n = 70, k = 5;
   const Layer layer(n, k, 3);
   for (size_t column = 0; column < panels_for(n) * kPanel; ++column)
     for (size_t i = 0; i < k; ++i) {
-      const float there = layer.linear.packed[column / kPanel * kPanel * k + i * kPanel + column % kPanel];
+      const float there = layer.linear.floats()[column / kPanel * kPanel * k + i * kPanel + column % kPanel];
       EXPECT_EQ(there, column < n ? layer.w[column * k + i] : 0.0f);
     }
 }
