@@ -77,7 +77,7 @@ TEST(Reference, ActivationHasItsKnownValues) {
   EXPECT_NEAR(reference::activation(kGeluTanh, 1.0), 0.841191990608306, 1e-13);
   EXPECT_NEAR(reference::activation(kSilu, 1.0), 0.731058578630005, 1e-14);
   EXPECT_EQ(reference::activation(kRelu, -1.0), 0);
-  EXPECT_NEAR(reference::activation(tanh, 0.5), 0.462117157260010, 1e-14);
+  EXPECT_NEAR(reference::activation(kTanh, 0.5), 0.462117157260010, 1e-14);
 }
 
 TEST(Reference, LinearDifferentiatesInInputWeightAndBias) {
