@@ -281,7 +281,7 @@ TEST(LinearInBf16, RoundsToNearestAndKeepsWhatIsNotFinite) {
   EXPECT_EQ(weight_at(half, 0, 4), -inf);
   EXPECT_EQ(weight_at(half, 0, 5), inf);
   EXPECT_TRUE(std::isnan(weight_at(half, 0, 6)));
-  EXPECT_NEAR(weight_at(half, 0, 7), 1e-40f, 1e-42);
+  EXPECT_NEAR(weight_at(half, 0, 7), 1e-40f, 5e-41) << "denormal numbers lie far apart";
 }
 
 TEST(PackRows, PutsEachWeightWhereTheHeaderSays) {
