@@ -22,6 +22,11 @@ struct LinearOutput {
     return {part(y), part(activated), f, accumulate};
   }
 };
+// A slice of a panel for this thread.
+inline float* widening_buffer() {
+  static thread_local std::vector<float> slice(kSlice * kPanel);
+  return slice.data();
+}
 }  // namespace bertie::kernels
 #endif
 
@@ -60,15 +65,14 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
   const auto at = [&](size_t panel, size_t k) {  // where a panel's row is stored
     return static_cast<const std::byte*>(layer.packed) + (panel * layer.inputs + k) * kPanel * number;
   };
-  static thread_local std::vector<float> widened;
-  if (!wide) widened.resize(kSlice * kPanel);
+  float* const widened = wide ? nullptr : widening_buffer();
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
     const size_t k_count = std::min(kSlice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
       const auto* b = reinterpret_cast<const float*>(at(panel, k0));
-      if (!wide) b = widen(reinterpret_cast<const uint16_t*>(at(panel, k0)), k_count * kPanel, widened.data());
+      if (!wide) b = widen(reinterpret_cast<const uint16_t*>(at(panel, k0)), k_count * kPanel, widened);
       // What comes next: this slice of the next panel, or the next slice of the first.
       size_t next_panel = panel + 1, next_k = k0;
       if (next_panel == last)

@@ -87,10 +87,9 @@ void Pass::attention(const Attention& a, Matrix<float> out, std::span<float> log
   options.workspace = &attention_;
   Call call(a.q, a.k, a.v, out, options);
   call.batch.first_sequence = a.first_sequence;
-  if (counting())
-    reserve_attention(call, weights.empty() ? Reserve::kForward : Reserve::kWeights);
-  else
-    attention_forward(call, out, log_sums, weights);
+  if (!counting()) return attention_forward(call, out, log_sums, weights);
+  reserve_attention(call, Reserve::kForward);  // with weights too: the next batch may not want them
+  if (!weights.empty()) reserve_attention(call, Reserve::kWeights);
 }
 
 void Pass::attention_backward(const Attention& a, Matrix<const float> out, std::span<const float> log_sums,
