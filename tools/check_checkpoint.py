@@ -40,10 +40,10 @@ def batch_line(packed, names):
     """A line for training_driver, from what a golden file would hold."""
     line = {k.replace("source.", "").replace(".", "_"): v.tolist() for k, v in packed.items()
             if k.split(".")[-1] in ("ids", "types", "offsets")}
-    line["goals"] = [{"head": names[0], **{k: packed[k].flatten().tolist() for k in ("rows", "targets", "values")
+    line["terms"] = [{"head": names[0], **{k: packed[k].flatten().tolist() for k in ("rows", "targets", "values")
                                            if k in packed}}]
     if "labels" in packed:
-        line["goals"].append({"head": names[1], "targets": packed["labels"].tolist()})
+        line["terms"].append({"head": names[1], "targets": packed["labels"].tolist()})
     return json.dumps(line)
 
 

@@ -76,7 +76,7 @@ def rectangle(values, offsets, fill=0):
 
 def loss_of(net, line):
     """The mean over masked tokens and the mean over sequences, added up, as BertForPreTraining does it."""
-    offsets, (words, following) = line["offsets"], line["goals"]
+    offsets, (words, following) = line["offsets"], line["terms"]
     ids = rectangle(line["ids"], offsets)
     mask = rectangle([1] * offsets[-1], offsets)
     states, pooled = net.bert(ids, attention_mask=mask, token_type_ids=rectangle(line["types"], offsets),

@@ -17,7 +17,6 @@ struct BenchOptions {
   std::string size = {};       // pretrain: a size's name; empty: tiny, mini and small
   size_t accumulate = 1;       // pretrain: micro-batches
   bool recompute = false;      // pretrain
-  bool bf16 = false;           // pretrain: if the processor can
   bool progress = false;       // on standard error
 
   struct Attention {

@@ -1,72 +1,14 @@
 // `bertie bench pretrain`: whole steps of pre-training on random data with the paper's masks.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bertie/train.h"
 #include "cli/bench.h"
 #include "cli/measure.h"
 #include "cli/output.h"
-#include "core/random.h"
-#include "train/batch_step.h"
-#include "train/model_sizes.h"
-#include "train/optimiser.h"
 
 namespace bertie::cli {
-namespace {
-
-// Sequences of one length whose tokens, masks (15%) and labels are random, the same for every step.
-class RandomLessons final : public BatchSource {
- public:
-  RandomLessons(const Config& config, size_t length) : config_(config), length_(length) {}
-
-  static size_t masked(size_t length) {
-    return std::max<size_t>(1, size_t(std::lround(0.15 * double(length))));
-  }
-  void begin_step(size_t) override {}
-  void make(size_t first, size_t count, BatchStorage& into) override {
-    into.clear();
-    into.offsets.push_back(0);
-    for (size_t s = first; s < first + count; ++s) {
-      Random random(7, s);
-      const auto token = [&] { return int32_t(random.below(uint32_t(config_.vocabulary))); };
-      size_t left = masked(length_);
-      for (size_t i = 0; i < length_; ++i) {
-        // Each token is drawn with the chance that makes `left` of the rest.
-        if (random.below(uint32_t(length_ - i)) < left) {
-          into.rows.push_back(int32_t(into.ids.size()));
-          into.targets.push_back(token());
-          --left;
-        }
-        into.ids.push_back(token());
-        into.types.push_back(i > length_ / 2);
-      }
-      into.offsets.push_back(int32_t(into.ids.size()));
-      into.labels.push_back(int32_t(random.below(2)));
-    }
-  }
-  std::string cursor() const override { return {}; }
-  void seek(const std::string&) override {}
-  double epochs() const override { return 0; }
-
- private:
-  Config config_;
-  size_t length_;
-};
-
-// Multiplications and additions of the matrix products of a step; docs/pretraining.md has the formula. The
-// backward pass of a product is two products of its size.
-double step_operations(const Config& c, size_t batch, size_t length) {
-  const auto hidden = double(c.hidden), n = double(length), b = double(batch);
-  const double layer = 2 * (4 * hidden * hidden + 2 * hidden * double(c.intermediate)) + 4 * n * hidden;
-  const double prediction = 2 * hidden * hidden + 2 * hidden * double(c.vocabulary);
-  const double sentence = 2 * hidden * hidden + 4 * hidden;
-  return 3 * b *
-         (n * layer * double(c.layers) + double(RandomLessons::masked(length)) * prediction + sentence);
-}
-
-}  // namespace
 
 int bench_pretrain(const BenchOptions& o) {
   const std::string shape_name = o.shape.empty() ? "32x128" : o.shape;
@@ -74,46 +16,31 @@ int bench_pretrain(const BenchOptions& o) {
   std::vector<std::string> sizes{o.size};
   if (o.size.empty()) sizes = {"tiny", "mini", "small"};
   const int threads = o.threads > 0 ? o.threads : available_threads();
-  const bool bf16 = false;
-  if (o.bf16 && !bf16)
-    warn("this processor has no instruction for bf16 (avx512_bf16): measured in fp32",
-         "--precision fp32 says so itself");
-  const char* const precision = bf16 ? "bf16" : "fp32";
   if (!o.json)
     fmt::print(
-        "Steps of pre-training in {} ({}, {} threads): masked tokens and next sentence, dropout, clip, "
+        "Steps of pre-training in fp32 ({}, {} threads): masked tokens and next sentence, dropout, clip, "
         "AdamW.\n\n{:<9}{:<9}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}\n",
-        precision, kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s",
+        kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s",
         "GFLOP/s", "peak", "of peak", "median", "state MB", "passes MB");
   for (const std::string& size : sizes) {
-    const Config config = config_of_size(size, false);
-    const auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1,
-                                      {.threads = threads, .recompute = o.recompute});
-    TrainOptions options;
-    options.rate = 1e-5;
-    Optimiser optimiser(*learner, options);
-    const auto alone = join_ranks();
-    RandomLessons source(config, shape.length);
-    BatchStep step(*learner, *alone, {.tokens = Head::kMaskedLm, .labels = Head::kNextSentence},
-                   {.batch = shape.batch, .accumulate = o.accumulate, .max_length = shape.length});
-    const double operations = step_operations(config, shape.batch, shape.length);
-    uint64_t steps = 0;
-    double seconds = 0;
-    const Measured m =
-        measure({.seconds = o.seconds > 0 ? o.seconds : 10.0, .least_groups = 3}, operations, threads, [&] {
-          step.learn(source, ++steps, seconds);
-          optimiser.step(options.rate);
-        });
+    PretrainBenchmark steps({.size = size,
+                             .batch = shape.batch,
+                             .length = shape.length,
+                             .accumulate = o.accumulate,
+                             .recompute = o.recompute,
+                             .threads = threads});
+    const double operations = steps.operations();
+    const Measured m = measure({.seconds = o.seconds > 0 ? o.seconds : 10.0, .least_groups = 3}, operations,
+                               threads, [&] { steps.step(); });
     const double tokens = double(shape.batch * shape.length);
-    // Parameters, gradients and two moments.
-    const double state = 4.0 * double(learner->parameters().size_bytes()), passes = double(learner->memory());
+    const double state = double(steps.state_bytes()), passes = double(steps.activation_bytes());
     if (o.json)
       fmt::print("{}\n", nlohmann::json{{"size", size},
                                         {"shape", shape_name},
                                         {"threads", threads},
                                         {"accumulate", o.accumulate},
                                         {"recompute", o.recompute},
-                                        {"precision", precision},
+                                        {"precision", "fp32"},
                                         {"milliseconds", m.best * 1e3},
                                         {"median_milliseconds", m.median * 1e3},
                                         {"tokens_per_second", tokens / m.best},

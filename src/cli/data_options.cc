@@ -10,12 +10,19 @@ const Option kField{.name = "field",
                     .standard = "text",
                     .to = &Settings::field};
 
+const Option kStrict{.name = "strict",
+                     .help = "stop at text that is not UTF-8 and at files that are no text",
+                     .to = &Settings::strict};
+
 constexpr std::string_view kTexts =
     "FILE is a text file, a folder (all files in it and below, in the order of their names) or - for "
     "standard input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line "
     "ends a document. Files named .jsonl, .json or .ndjson (packed or not) are JSON lines instead: one "
-    "object "
-    "a line, whose string under --field is a document.";
+    "object a line, whose string under --field is a document. Bytes that are not UTF-8 are read as U+FFFD "
+    "and "
+    "files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes the "
+    "exit "
+    "code 1.";
 
 const std::string kVocabAbout =
     std::string(
@@ -70,7 +77,8 @@ std::vector<Command> data_commands() {
                    {.name = "force",
                     .help = "replace a vocab.txt and a tokenizer_config.json that are there",
                     .to = &Settings::force},
-                   kField},
+                   kField,
+                   kStrict},
        .examples = {{"bertie vocab --out model/vocab.txt texts/", "as for bert-base-uncased"},
                     {"bertie vocab --cased --size 8000 --out cased/vocab.txt news.txt.xz", "small and cased"},
                     {"zcat dump.jsonl.gz | bertie vocab --field text -", "in a pipe"}},
@@ -108,7 +116,8 @@ std::vector<Command> data_commands() {
                     .help =
                         "begin anew in a folder that has other shards; these and their tokenizer are removed",
                     .to = &Settings::force},
-                   kField},
+                   kField,
+                   kStrict},
        .examples = {{"bertie prepare --vocab vocab.txt --held-out 0.01 --out shards texts/",
                      "a folder of texts, one document in a hundred for evaluation"},
                     {"bertie prepare -m gpt2 --out shards --field body dump.jsonl.zst",

@@ -10,10 +10,10 @@
 
 #include "bertie/error.h"
 #include "cli/bench.h"
+#include "cli/fields.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/precision.h"
 #include "cli/terminal.h"
 
 namespace bertie::cli {
@@ -29,7 +29,6 @@ int bench_command(const Settings& settings) {
                 .size = settings.model_size.value_or(""),
                 .accumulate = settings.accumulate.value_or(1),
                 .recompute = settings.recompute,
-                .bf16 = wants_bf16(settings),
                 .progress = !settings.quiet && (settings.verbose || (is_terminal(2) && !is_terminal(1))),
                 .attention = {.mechanisms = settings.mechanisms,
                               .n = settings.n.value_or(0),
@@ -71,7 +70,7 @@ int guarded(const std::vector<std::string>& arguments) {
   } catch (const UsageError& error) {
     return complain(2, error.what(), error.hint());
   } catch (const Error& error) {
-    return complain(1, error.what(), error.hint());
+    return complain(1, with_flags(error.what()), with_flags(error.hint()));
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory", "a smaller model, fewer threads or shorter texts");
   } catch (const std::system_error& error) {  // fmt::print says so when standard output breaks

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cli/mechanisms.h"
-#include "cli/precision.h"
 
 namespace bertie::cli {
 namespace {
@@ -342,7 +341,6 @@ std::vector<Command> other_commands() {
             {.name = "recompute",
              .help = "for pretrain: compute layers again on the way back",
              .to = &Settings::recompute},
-            precision_option(),
             {.name = "threads",
              .letter = 't',
              .argument = "N",

@@ -51,8 +51,9 @@ struct Settings {
   std::optional<std::string> out, field;  // vocab, prepare
   std::optional<size_t> size, min_frequency, alphabet_limit, shard_size;
   std::optional<double> held_out;
+  bool strict = false;
 
-  std::optional<std::string> data, model_size, objective, schedule, optimiser, precision;  // pretrain
+  std::optional<std::string> data, model_size, objective, schedule, optimiser;  // pretrain
   std::optional<std::string> time_limit, token_limit, save_every;
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;

@@ -1,25 +1,31 @@
 // bertie prepare
-#include "train/prepare.h"
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "bertie/data.h"
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "io/json.h"
 
 namespace bertie::cli {
 namespace {
 
+nlohmann::ordered_json to_json(const PartSummary& part) {
+  return {{"shards", part.shards},        {"documents", part.documents}, {"sentences", part.sentences},
+          {"tokens", part.tokens},        {"unknown", part.unknown},     {"text_bytes", part.text_bytes},
+          {"file_bytes", part.file_bytes}};
+}
+
 void report(const Prepared& prepared, const Settings& settings, double seconds) {
   if (settings.json) {
-    const nlohmann::ordered_json out = {
+    nlohmann::ordered_json out = {
         {"out", *settings.out},
         {"train", to_json(prepared.train)},
         {"held_out", to_json(prepared.held_out)},
         {"kept_shards", prepared.kept_shards},
         {"seconds", seconds},
         {"megabytes_per_second", double(prepared.tokenized_bytes) / 1e6 / std::max(seconds, 1e-6)}};
+    add_text_report(prepared.texts, out);
     print("{}\n", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
@@ -49,22 +55,19 @@ int prepare_command(const Settings& settings) {
     throw UsageError("--held-out is a share, from 0 to less than 1", "--held-out 0.01");
   TextMeter meter(settings);
   const Prepared prepared =
-      prepare({.corpus = {.inputs = settings.words,
-                          .field = settings.field.value_or(""),
-                          .warn = corpus_warning(settings)},
+      prepare({.texts = text_options(settings, meter),
                .out = *settings.out,
                .tokenizer = settings.vocab ? *settings.vocab : tokenizer_directory(settings),
                .cased = settings.cased,
                .held_out = held_out,
                .shard_bytes = settings.shard_size.value_or(64) << 20,
                .threads = int(settings.threads.value_or(0)),
-               .force = settings.force,
-               .progress = std::ref(meter)});
+               .force = settings.force});
   meter.finish(prepared.tokenized_bytes);
   if (prepared.kept_shards > 0 && !settings.quiet && !settings.json)
     print("went on after {} shards that were there\n", prepared.kept_shards);
   report(prepared, settings, meter.seconds());
-  return 0;
+  return report_texts(prepared.texts, settings);
 }
 
 }  // namespace bertie::cli

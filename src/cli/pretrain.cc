@@ -1,5 +1,4 @@
 // bertie pretrain
-#include "train/pretrain.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,20 +10,19 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bertie/launcher.h"
+#include "bertie/train.h"
+#include "cli/fields.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/precision.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
-#include "core/parallel.h"
-#include "train/launcher.h"
-#include "train/schedule.h"
 
 namespace bertie::cli {
 namespace {
 
 // The first signal asks the run to save and end; the second ends it at once. But ranks get several from
-// mpirun, which has its own way to end them at once; and first of all SIGCONT (train/launcher.h), which
+// mpirun, which has its own way to end them at once; and first of all SIGCONT (bertie/launcher.h), which
 // counts when it comes from there.
 std::atomic<int> asked_to_stop{0};
 std::atomic<pid_t> launched_by{0};
@@ -44,7 +42,7 @@ void catch_stop_signals(const Launcher& launcher) {
   sigemptyset(&action.sa_mask);
   std::vector<int> signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
   if (launcher.several()) launched_by = getppid();
-  if (launcher.several() && launcher.open_mpi && !launcher.passes_job_control) signals.push_back(SIGCONT);
+  if (launcher.several() && launcher.open_mpi && !launcher.forwards_job_control) signals.push_back(SIGCONT);
   for (int signal : signals) {
     struct sigaction before {};
     if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -85,9 +83,6 @@ uint64_t count_of(std::string_view option, std::string_view text) {
       fmt::format("{} 500M", option));
 }
 
-enum class Products { kFp32, kBf16 };
-std::string_view name_of(Products products) { return products == Products::kFp32 ? "fp32" : "bf16"; }
-
 // The value whose name an option gives.
 template <class T>
 T choice_of(const char* option, const std::optional<std::string>& word, T standard,
@@ -125,7 +120,7 @@ TrainOptions train_options(const Settings& s) {
       {Schedule::kLinear, Schedule::kBertLinear, Schedule::kCosine, Schedule::kConstant, Schedule::kStable});
   o.cooldown = s.cooldown.value_or(o.cooldown);
   o.method = choice_of("--optimiser", s.optimiser, o.method,
-                       {OptimiserMethod::kAdamW, OptimiserMethod::kBertAdam, OptimiserMethod::kLamb});
+                       {OptimizerMethod::kAdamW, OptimizerMethod::kBertAdam, OptimizerMethod::kLamb});
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
   o.outlier = s.outlier.value_or(o.outlier);
   o.eval_sequences = s.eval_sequences.value_or(o.eval_sequences);
@@ -160,9 +155,16 @@ PretrainJob job_of(const Settings& s) {
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
   if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, true, "0.1");
-  job.recompute = s.recompute, job.bf16 = wants_bf16(s);
+  job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
   return job;
+}
+
+// As pre-training calls its losses.
+std::string_view short_name(const Metric& metric, size_t metrics) {
+  if (metric.name == "token") return metrics > 1 ? "mlm" : "tokens";
+  if (metric.name == "label") return "nsp";
+  return metric.name;
 }
 
 // One line with everything that moves. Written without taking memory, as the steps around it.
@@ -180,9 +182,9 @@ class TrainLine {
     const auto out = std::back_inserter(line);
     fmt::format_to(out, "{:3.0f}%  step {}", 100 * p.fraction, p.step);
     if (p.steps > 0) fmt::format_to(out, "/{}", p.steps);
-    fmt::format_to(out, "  loss {:.3f}  {} {:.1f}%", p.loss, p.has_labels ? "mlm" : "tokens",
-                   100 * p.token_accuracy);
-    if (p.has_labels) fmt::format_to(out, "  nsp {:.1f}%", 100 * p.label_accuracy);
+    fmt::format_to(out, "  loss {:.3f}", p.loss);
+    for (const Metric& m : p.metrics)
+      fmt::format_to(out, "  {} {:.1f}%", short_name(m, p.metrics.size()), 100 * m.accuracy);
     fmt::format_to(out, "  {:.0f} tokens/s  rate {:.1e}", p.tokens_per_second, p.rate);
     if (p.skipped > 0) fmt::format_to(out, "  {} skipped", p.skipped);
     if (p.seconds_left > 0) {
@@ -221,8 +223,8 @@ std::string resume_command(const Settings& settings, const Launcher& launcher) {
       std::find(launcher.command.begin(), launcher.command.end(), ":") == launcher.command.end() &&
       !launcher.command.empty();
   if (launcher.several()) words.push_back(known ? shell_word(launcher.command[0]) : "mpirun");
-  if (launcher.several() && launcher.open_mpi && launcher.patience < kGoodPatience)
-    words.push_back(patience_option());
+  if (launcher.several() && launcher.open_mpi && launcher.kill_timeout < Launcher::kGoodKillTimeout)
+    words.push_back(Launcher::kill_timeout_option());
   if (launcher.several() && known) {
     add({launcher.command.begin() + 1, launcher.command.end()});
   } else {
@@ -255,76 +257,55 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
     print("best on held-out data: step {}, loss {:.3f} ({})\n", result.best_step, result.best_loss,
           printable((std::filesystem::path(*settings.out) / "best").string()));
   else
-    print("nobody looked at held-out data: the model to use is {}\n",
+    print("there was no evaluation on held-out data: the model to use is {}\n",
           printable((std::filesystem::path(*settings.out) / "last").string()));
   if (result.end == TrainEnd::kPatience) print("ended because the held-out loss no longer fell\n");
   if (result.end == TrainEnd::kStopped)
     print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, launcher)));
 }
 
-TrainEvents events_of(const Settings& settings, TrainLine& line) {
+TrainEvents events_of(const Settings& settings, TrainLine& line, const Launcher& launcher) {
   TrainEvents events;
   events.progress = std::ref(line);
   events.stop = [] { return asked_to_stop != 0; };
+  events.failed = [&settings, &launcher](const Error& error) {
+    end_progress_line();
+    warn(printable(with_flags(error.what())),
+         printable(error.hint().empty() ? resume_command(settings, launcher) : with_flags(error.hint())));
+  };
   if (settings.quiet) return events;
   const auto say = [](std::string_view what) {
     end_progress_line();
-    fmt::print(stderr, "{}\n", printable(what));
+    fmt::print(stderr, "{}\n", printable(with_flags(what)));
   };
   events.note = say;
   events.warning = [say](std::string_view what) { say(fmt::format("bertie: {}", what)); };
   events.evaluated = [say](const EvalResult& r) {
-    say(fmt::format("step {}: held-out loss {:.3f}, tokens right {:.1f}%{}{}", r.step, r.loss,
-                    100 * r.token_accuracy,
-                    r.has_labels ? fmt::format(", sentences right {:.1f}%", 100 * r.label_accuracy) : "",
-                    r.best ? " (best)" : ""));
+    std::string text = fmt::format("step {}: held-out loss {:.3f}", r.step, r.loss);
+    for (const Metric& m : r.metrics)
+      text += fmt::format(", {} right {:.1f}%", m.name == "label" ? "sentences" : "tokens", 100 * m.accuracy);
+    say(text + (r.best ? " (best)" : ""));
   };
   if (settings.verbose)
     events.saved = [say](const std::filesystem::path& path) { say(fmt::format("saved {}", path.string())); };
   return events;
 }
 
-// Cores that this rank uses: those it may run on, unless somebody says how many threads.
-int rank_cores(const Settings& settings) {
-  return settings.threads.value_or(0) > 0 ? int(*settings.threads) : available_threads();
-}
-
 }  // namespace
-
-bool wants_bf16(const Settings& settings) {
-  return choice_of("--precision", settings.precision, Products::kFp32, {Products::kFp32, Products::kBf16}) ==
-         Products::kBf16;
-}
 
 int pretrain_command(const Settings& settings) {
   const PretrainJob job = job_of(settings);
-  const std::unique_ptr<Collective> ranks = join_ranks([](const std::string& what, const std::string& hint) {
-    end_progress_line();
-    warn(printable(what), printable(hint));
-  });
-  const bool speaks = ranks->rank() == 0;
   const Launcher launcher = Launcher::find();
   catch_stop_signals(launcher);
-  const std::vector<std::string> advice = launch_advice(launcher, *ranks, rank_cores(settings));
-  if (speaks && !settings.quiet)
-    for (const std::string& word : advice) fmt::print(stderr, "bertie: {}\n", printable(word));
-  TrainLine line(speaks && !settings.quiet);
-  try {
-    const TrainResult result = pretrain(job, *ranks, events_of(settings, line));
-    end_progress_line();
-    if (!speaks) return 0;
-    report(result, settings, launcher);
-    std::fflush(stdout);  // mpirun may let a rank that was stopped wait, and then kill it
-    return result.end == TrainEnd::kStopped && asked_to_stop ? 128 + asked_to_stop : 0;
-  } catch (const Error& error) {
-    if (ranks->size() > 1) {  // the others wait for this one
-      end_progress_line();
-      warn(fmt::format("rank {}: {}", ranks->rank(), printable(error.what())),
-           printable(error.hint().empty() ? resume_command(settings, launcher) : error.hint()));
-      ranks->abort(1);
-    }
-    throw;
-  }
+  if (launcher.several() && launcher.rank == 0 && launcher.process > 0 && !settings.quiet)
+    fmt::print(stderr, "bertie: to stop and save: kill -USR1 {}\n", launcher.process);
+  TrainLine line(!settings.quiet);
+  const TrainResult result = pretrain(job, events_of(settings, line, launcher));
+  end_progress_line();
+  if (result.rank > 0) return 0;
+  report(result, settings, launcher);
+  std::fflush(stdout);  // mpirun may let a rank that was stopped wait, and then kill it
+  return result.end == TrainEnd::kStopped && asked_to_stop ? 128 + asked_to_stop : 0;
 }
 
 }  // namespace bertie::cli

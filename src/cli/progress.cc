@@ -1,7 +1,10 @@
 #include "cli/progress.h"
 
 #include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
 
+#include "cli/fields.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 
@@ -60,12 +63,38 @@ void TextMeter::finish(uint64_t text) {
   end_progress_line();
 }
 
-std::function<void(const std::string&, const std::string&)> corpus_warning(const Settings& settings) {
-  return [quiet = settings.quiet](const std::string& what, const std::string& hint) {
-    if (quiet) return;
-    end_progress_line();
-    warn(printable(what), printable(hint));
-  };
+TextOptions text_options(const Settings& settings, TextMeter& meter) {
+  return {.inputs = settings.words,
+          .field = settings.field.value_or(""),
+          .strict = settings.strict,
+          .warning =
+              [quiet = settings.quiet](const std::string& what, const std::string& hint) {
+                if (quiet) return;
+                end_progress_line();
+                warn(printable(with_flags(what)), printable(with_flags(hint)));
+              },
+          .progress = std::ref(meter)};
+}
+
+void add_text_report(const TextReport& texts, nlohmann::ordered_json& to) {
+  for (const TextReport::SkippedFile& file : texts.skipped) to["skipped"].push_back(file.path);
+  if (texts.invalid_lines == 0) return;
+  to["invalid_lines"] = texts.invalid_lines;
+  to["first_invalid"] = texts.first_invalid;
+}
+
+int report_texts(const TextReport& texts, const Settings& settings) {
+  const auto named =
+      std::count_if(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
+  if (!settings.json) {
+    if (texts.invalid_lines > 0)
+      print("{} lines are not valid UTF-8 (first: {})\n", with_commas(texts.invalid_lines),
+            printable(texts.first_invalid));
+    if (!texts.skipped.empty())
+      print("skipped {} files that are no text (first: {})\n", with_commas(texts.skipped.size()),
+            printable(texts.skipped[0].path));
+  }
+  return named > 0 ? 1 : 0;
 }
 
 }  // namespace bertie::cli

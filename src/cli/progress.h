@@ -2,10 +2,11 @@
 // How far a long piece of work is: one line with count, rate and time left, a few times a second on a
 // terminal, now and then in a log.
 #include <chrono>
-#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
+#include "bertie/data.h"
 #include "cli/input.h"
 
 namespace bertie::cli {
@@ -42,8 +43,12 @@ class TextMeter {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// What is odd about texts that are read, said between the lines of progress; under --quiet not at all.
-std::function<void(const std::string& what, const std::string& hint)> corpus_warning(
-    const Settings& settings);
+// The texts that vocab and prepare read. Warnings come between the lines of progress; under --quiet not at
+// all.
+TextOptions text_options(const Settings& settings, TextMeter& meter);
+// What was wrong with them: in JSON, where anything was; and in words, unless JSON says it. Returns the exit
+// code: 1 where a file that was named is no text.
+void add_text_report(const TextReport& texts, nlohmann::ordered_json& to);
+int report_texts(const TextReport& texts, const Settings& settings);
 
 }  // namespace bertie::cli

@@ -1,6 +1,5 @@
 // The table's chapter about training.
 #include "cli/options.h"
-#include "cli/precision.h"
 
 namespace bertie::cli {
 namespace {
@@ -170,17 +169,17 @@ std::vector<Option> step_options() {
 std::vector<Option> care_options() {
   return {{.name = "eval-every",
            .argument = "N",
-           .help = "look at the held-out shards every N steps; 0: never",
+           .help = "evaluate on the held-out shards every N steps; 0: never",
            .standard = "500",
            .to = &Settings::eval_every},
           {.name = "eval-sequences",
            .argument = "N",
-           .help = "sequences of each look, spread over the held-out shards; 0: all",
+           .help = "sequences of an evaluation, spread over the held-out shards; 0: all",
            .standard = "1024",
            .to = &Settings::eval_sequences},
           {.name = "patience",
            .argument = "N",
-           .help = "end after N looks without a better loss",
+           .help = "end after N evaluations without a better loss",
            .standard = "never",
            .to = &Settings::patience,
            .least = 1},
@@ -202,9 +201,8 @@ std::vector<Option> care_options() {
            .to = &Settings::log_every,
            .least = 1},
           {.name = "recompute",
-           .help = "compute layers again on the way back: less memory, more time",
+           .help = "compute layers again in the backward pass: less memory, more time",
            .to = &Settings::recompute},
-          precision_option(),
           {.name = "seed",
            .argument = "N",
            .help = "the same seed gives the same run, to the bit",
@@ -213,15 +211,6 @@ std::vector<Option> care_options() {
 }
 
 }  // namespace
-
-Option precision_option() {
-  return {.name = "precision",
-          .argument = "P",
-          .help = "numbers that layers multiply: fp32 or bf16",
-          .standard = "fp32",
-          .to = &Settings::precision,
-          .choices = {{"fp32", "32 bits"}, {"bf16", "16 bits, where the machine can"}}};
-}
 
 std::vector<Command> train_commands() {
   std::vector<Option> options;

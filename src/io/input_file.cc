@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "bertie/error.h"
 
@@ -27,6 +28,12 @@ struct Step {
 };
 
 }  // namespace
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
 
 // Unpacks what it is given, as far as it goes.
 class InputFile::Unpacker {
@@ -174,6 +181,19 @@ bool InputFile::fill() {
 }
 
 size_t InputFile::read(std::span<char> out) {
+  if (!std::exchange(started_, true)) {
+    for (size_t count = 1; count > 0 && start_end_ < start_.size(); start_end_ += count)
+      count = read_unpacked(std::span(start_).subspan(start_end_));
+    start_end_ = without_byte_order_mark({start_.data(), start_end_}).size();
+  }
+  if (start_begin_ == start_end_) return read_unpacked(out);
+  const size_t count = std::min(start_end_ - start_begin_, out.size());
+  std::memcpy(out.data(), start_.data() + start_begin_, count);
+  start_begin_ += count;
+  return count;
+}
+
+size_t InputFile::read_unpacked(std::span<char> out) {
   if (!unpacker_) {
     const size_t had = std::min(end_ - begin_, out.size());
     std::memcpy(out.data(), packed_.data() + begin_, had);

@@ -1,13 +1,19 @@
 #pragma once
-// The bytes of a file or of standard input ("-"), unpacked on the way where they are gzip, xz or Zstandard:
-// their first bytes tell, not their name. Reads from front to end; memory does not grow with the file.
+// The text of a file or of standard input ("-"), unpacked on the way where it is gzip, xz or Zstandard: the
+// first bytes tell, not the name. A UTF-8 byte order mark at the start is dropped. Reads from front to end;
+// memory does not grow with the file.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace bertie::io {
+
+// The text without a byte order mark at its start.
+std::string_view without_byte_order_mark(std::string_view text);
 
 class InputFile {
  public:
@@ -31,6 +37,7 @@ class InputFile {
   class Xz;
   class Zstd;
   size_t read_raw(std::span<char> out);
+  size_t read_unpacked(std::span<char> out);
   bool fill();  // more packed bytes; false at the end
 
   std::string name_;
@@ -39,6 +46,10 @@ class InputFile {
   std::string packed_;  // read and not yet unpacked: from begin_ to end_
   size_t begin_ = 0, end_ = 0;
   std::unique_ptr<Unpacker> unpacker_;
+  std::array<char, 3>
+      start_;  // the first bytes, unpacked: from start_begin_ to start_end_ they are still to come
+  size_t start_begin_ = 0, start_end_ = 0;
+  bool started_ = false;
 };
 
 }  // namespace bertie::io

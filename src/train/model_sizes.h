@@ -18,7 +18,7 @@ std::span<const ModelSize> model_sizes();
 // Throws Error with the names that there are.
 Config config_of_size(const std::string& size, bool causal);
 
-// A learning rate that a model of this width bears.
+// A learning rate that suits a model of this width.
 double usual_rate(size_t hidden);
 
 }  // namespace bertie

@@ -4,54 +4,51 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "bertie/error.h"
 #include "bertie/tokenizer.h"
+#include "core/parallel.h"
 #include "io/json.h"
 #include "model/learner.h"
+#include "train/data/pair_source.h"
+#include "train/data/pretraining_source.h"
+#include "train/data/shard_folder.h"
+#include "train/data/subset_source.h"
+#include "train/loop/trainer.h"
 #include "train/model_sizes.h"
-#include "train/pair_source.h"
-#include "train/pretraining_source.h"
-#include "train/shard_folder.h"
-#include "train/spread_source.h"
-#include "train/trainer.h"
+#include "train/ranks/launch_advice.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kMuchUnused = 0.05;      // of the text: worth a word
-constexpr uint64_t kUsualSteps = 20'000;  // where nobody gives a limit
-
-BatchHeads heads_of(Objective objective) {
-  if (objective == Objective::kCausal) return {.tokens = Head::kCausalLm};
-  if (objective == Objective::kMasked) return {.tokens = Head::kMaskedLm};
-  return {.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
-}
+constexpr double kMuchUnused = 0.05;        // of the text: worth a warning
+constexpr uint64_t kDefaultSteps = 20'000;  // where there is no limit
+constexpr const char* kSeq2Seq = "seq2seq";
 
 void check_choice(const PretrainJob& job) {
-  constexpr const char* kObjectives[] = {"mlm+nsp", "mlm", "mlm+sop", "causal", "seq2seq"};
-  if (std::find(std::begin(kObjectives), std::end(kObjectives), job.objective) == std::end(kObjectives))
-    throw Error(fmt::format("there is no objective {}", io::quote(job.objective)),
-                "--objective mlm+nsp, mlm, mlm+sop, causal or seq2seq");
+  if (job.data.empty()) throw Error("there is no data to learn from", "`data` FOLDER", "data");
   const int given = !job.size.empty() + !job.config.empty();
-  if (given > 1) throw Error("a model has a size or a config.json, not both", "--size or --config alone");
+  if (given > 1)
+    throw Error("a model has a size or a config.json, not both", "`size` or `config` alone", "size");
   if (given == 0 && job.from.empty())
-    throw Error("what model to train is not said", "--size tiny, --config config.json or --from CHECKPOINT");
+    throw Error("there is no model to train", "`size` tiny, `config` config.json or `from` CHECKPOINT", "size");
   if (job.dropout >= 1)
-    throw Error(fmt::format("a dropout of {} leaves nothing", job.dropout), "a number below 1, such as 0.1");
+    throw Error(fmt::format("a dropout of {} leaves nothing", job.dropout), "a number below 1, such as 0.1",
+                "dropout");
 }
 
 void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabulary, size_t positions) {
   if (vocabulary < tokenizer.vocab_size())
     throw Error(fmt::format("the model knows {} tokens, but the data's tokenizer has {}", vocabulary,
                             tokenizer.vocab_size()),
-                "prepare the data with the model's own tokenizer");
+                "prepare the data with the model's own tokenizer", "data");
   if (job.max_length > positions)
     throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", job.max_length,
                             positions),
-                fmt::format("--max-length {}", positions));
+                fmt::format("`max_length` {}", positions), "max_length");
 }
 
 fs::path config_file(const PretrainJob& job) { return job.config.empty() ? job.from : job.config; }
@@ -71,7 +68,7 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
   }
   if (config.causal() != causal)
     throw Error(fmt::format("a {} model is not for the objective {}", config.model_type, job.objective),
-                causal ? "a config.json of GPT-2, or --size" : "--objective causal");
+                causal ? "a config.json of GPT-2, or `size`" : "`objective` causal", "objective");
   check_fit(job, tokenizer, config.vocabulary, config.max_tokens());
   if (job.dropout >= 0) {
     config.dropout = config.attention_dropout = job.dropout;
@@ -102,21 +99,27 @@ TransformerConfig transformer_of(const PretrainJob& job, const Tokenizer& tokeni
   return config;
 }
 
+double largest_dropout(const Config& c) {
+  return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
+}
+double largest_dropout(const TransformerConfig& c) {
+  return std::max({c.dropout, c.attention_dropout, c.activation_dropout});
+}
+
 // What a run is made of.
 struct Setup {
   std::unique_ptr<Learner> learner = {};
   std::unique_ptr<BatchSource> source = {}, held_out = {};
-  size_t eval_sequences = 0;  // of held_out, for each look
+  size_t eval_sequences = 0;  // of held_out, for each evaluation
   std::string note = {};      // worth saying, if not empty
-  BatchHeads heads = {};
-  fs::path tokenizer = {};  // the folder that has it
+  fs::path tokenizer = {};    // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
   double unused = 0;   // share of the text that the objective leaves out
 
-  void look_at(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {
+  void evaluate_on(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {
     eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
-    if (eval_sequences > 0) held_out = make_spread_source(std::move(all), sequences, eval_sequences);
+    if (eval_sequences > 0) held_out = make_subset_source(std::move(all), sequences, eval_sequences);
   }
 };
 
@@ -130,9 +133,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
                           .max_predictions = job.max_predictions,
                           .whole_words = job.whole_words,
                           .seed = job.train.seed};
-  Setup setup{.heads = heads_of(objective), .tokenizer = job.data, .hidden = config.hidden};
-  setup.dropout = std::max(
-      {config.dropout, config.attention_dropout, config.classifier_dropout, config.embedding_dropout});
+  Setup setup{.tokenizer = job.data, .hidden = config.hidden, .dropout = largest_dropout(config)};
   auto source = make_pretraining_source(job.data, tokenizer, data);
   setup.unused = source->share_without_pairs();
   setup.source = std::move(source);
@@ -140,102 +141,125 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
     data.held_out = true;
     auto held_out = make_pretraining_source(job.data, tokenizer, data);
     const size_t sequences = held_out->sequences();
-    setup.look_at(std::move(held_out), sequences, job.train.eval_sequences);
+    setup.evaluate_on(std::move(held_out), sequences, job.train.eval_sequences);
   }
-  std::vector<Head> heads{setup.heads.tokens};
-  if (setup.heads.labels) heads.push_back(*setup.heads.labels);
+  std::vector<Head> heads;
+  for (const TermSpec& term : setup.source->terms()) heads.push_back(term.head);
   setup.learner = make_learner(config, heads, job.train.seed, how);
   return setup;
 }
 
-// Pairs of texts: a file, or train.tsv and perhaps held_out.tsv in a folder; the tokenizer lies beside them.
+// Pairs of texts: a file, or train.tsv and perhaps held_out.tsv in a folder; the tokenizer is beside them.
 Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
   const bool folder = fs::is_directory(job.data);
   const fs::path file = folder ? job.data / "train.tsv" : job.data, held_out = job.data / "held_out.tsv";
-  Setup setup{.heads = {.tokens = Head::kCausalLm}};
-  setup.tokenizer = folder ? job.data : job.data.parent_path().empty() ? "." : job.data.parent_path();
+  Setup setup{.tokenizer = folder                            ? job.data
+                           : job.data.parent_path().empty() ? "."
+                                                            : job.data.parent_path()};
   const Tokenizer tokenizer = Tokenizer::load(setup.tokenizer);
   const TransformerConfig config = transformer_of(job, tokenizer);
-  setup.hidden = config.hidden;
-  setup.dropout = std::max({config.dropout, config.attention_dropout, config.activation_dropout});
+  setup.hidden = config.hidden, setup.dropout = largest_dropout(config);
   PairOptions data{.max_length = job.max_length, .seed = job.train.seed};
   auto source = make_pair_source(file, tokenizer, config, data);
-  if (source->cut() > 0)
-    setup.note = fmt::format("{} of {} pairs are longer than {} tokens and are cut (--max-length)",
-                             source->cut(), source->sequences(), job.max_length);
+  if (source->truncated() > 0)
+    setup.note = fmt::format("{} of {} pairs are longer than {} tokens and are truncated (`max_length`)",
+                             source->truncated(), source->sequences(), job.max_length);
   setup.source = std::move(source);
   if (folder && job.train.eval_every > 0 && fs::exists(held_out)) {
     data.shuffle = false;
     auto pairs = make_pair_source(held_out, tokenizer, config, data);
     const size_t sequences = pairs->sequences();
-    setup.look_at(std::move(pairs), sequences, job.train.eval_sequences);
+    setup.evaluate_on(std::move(pairs), sequences, job.train.eval_sequences);
   }
   setup.learner = make_learner(config, job.train.seed, how);
   return setup;
 }
 
+// Error that names the first tensor with a NaN or an infinity: no step would ever be taken.
+void check_finite(Learner& learner, const fs::path& from) {
+  const auto finite = [](std::span<const float> numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+  };
+  if (finite(learner.parameters())) return;
+  for (const TensorSpec& tensor : learner.tensors()) {
+    std::vector<float> numbers(tensor.elements());
+    read_back(tensor, 0, numbers);
+    if (!finite(numbers))
+      throw Error(fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
+                  "a checkpoint from before that happened", "from");
+  }
+}
+
 }  // namespace
 
 TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvents& events) {
-  if (job.data.empty()) throw Error("there is no data to learn from", "--data FOLDER, from bertie prepare");
   check_choice(job);
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
                            .recompute = job.recompute};
-  const Setup setup = job.objective == "seq2seq" ? pairs_setup(job, how) : encoder_setup(job, how);
-  const auto note = [&](const std::string& what) {
-    if (!what.empty() && ranks.rank() == 0 && events.note) events.note(what);
+  const auto tell = [&](const std::function<void(std::string_view)>& event, const std::string& what) {
+    if (!what.empty() && ranks.rank() == 0 && event) event(what);
   };
-  note(setup.note);
+  const Setup setup = job.objective == kSeq2Seq ? pairs_setup(job, how) : encoder_setup(job, how);
+  tell(events.note, setup.note);
   if (!setup.held_out && job.train.eval_every > 0)
-    note(
-        fmt::format("{} has no held-out part, so there are no looks at one and no link to a best checkpoint: "
-                    "the last one is {} ({})",
-                    job.data.string(), (job.train.out / "last").string(),
-                    job.objective == "seq2seq" ? "held_out.tsv would be one"
-                                               : "bertie prepare --held-out 0.01 makes one"));
+    tell(events.note,
+         fmt::format("{} has no held-out part, so there is no evaluation and no best checkpoint: the last one is "
+                     "{} ({})",
+                     job.data.string(), (job.train.out / "last").string(),
+                     job.objective == kSeq2Seq ? "held_out.tsv would be one"
+                                               : "prepare the data with `held_out` 0.01 to have one"));
   if (!job.from.empty()) {
     const std::vector<std::string> fresh = setup.learner->load(job.from);
+    check_finite(*setup.learner, job.from);
     if (!fresh.empty())
-      note(fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],
+      tell(events.note,
+           fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],
                        fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
+  if (setup.unused >= kMuchUnused)
+    tell(events.warning, fmt::format("{:.0f}% of the text is in documents of a single sentence, which make no "
+                                     "pairs, and is not used; `objective` mlm learns from all of it",
+                                     100 * setup.unused));
 
-  if (setup.unused >= kMuchUnused && ranks.rank() == 0 && events.warning)
-    events.warning(fmt::format(
-        "{:.0f}% of the text is in documents of a single sentence, which make no pairs, and is left "
-        "out; --objective mlm learns from all of it",
-        100 * setup.unused));
-
-  TrainOptions options = job.train;
+  TrainOptions options = job.train;  // with the defaults that bertie/train.h promises
   if (options.rate == 0) options.rate = usual_rate(setup.hidden);
-  if (options.steps == 0 && options.tokens == 0 && options.seconds == 0) options.steps = kUsualSteps;
-  options.max_length = job.max_length;
-  options.drops_out = setup.dropout > 0;
-  options.eval_sequences = setup.eval_sequences;
+  if (options.steps == 0 && options.tokens == 0 && options.seconds == 0) options.steps = kDefaultSteps;
+  const nlohmann::ordered_json description = {{"objective", job.objective},
+                                              {"max_length", job.max_length},
+                                              {"mask_rate", job.mask_rate},
+                                              {"max_predictions", job.max_predictions},
+                                              {"whole_words", job.whole_words},
+                                              {"dropout", setup.dropout},
+                                              {"precision", "fp32"}};
   Trainer trainer({.learner = *setup.learner,
                    .source = *setup.source,
                    .held_out = setup.held_out.get(),
                    .ranks = ranks,
-                   .heads = setup.heads,
+                   .eval_sequences = setup.eval_sequences,
+                   .max_length = job.max_length,
+                   .dropout = setup.dropout > 0,
                    .files = tokenizer_files_in(setup.tokenizer),
-                   .about = {{"objective", job.objective},
-                             {"max_length", job.max_length},
-                             {"mask_rate", job.mask_rate},
-                             {"max_predictions", job.max_predictions},
-                             {"whole_words", job.whole_words},
-                             {"dropout", setup.dropout},
-                             {"precision", "fp32"}}},
+                   .description = description.dump()},
                   options, events);
   return trainer.run();
 }
 
 TrainResult pretrain(const PretrainJob& job, const TrainEvents& events) {
-  const std::unique_ptr<Collective> ranks = join_ranks();
+  const auto failed = [&](const Error& error) {
+    if (events.failed)
+      events.failed(error);
+    else if (events.warning)
+      events.warning(error.what());
+  };
+  const std::unique_ptr<Collective> ranks = join_ranks(failed);
+  const int cores = job.threads > 0 ? job.threads : available_threads();
+  for (const std::string& advice : launch_advice(Launcher::find(), *ranks, cores))
+    if (ranks->rank() == 0 && events.warning) events.warning(advice);
   try {
     return pretrain(job, *ranks, events);
   } catch (const Error& error) {
-    if (ranks->size() > 1) {
-      if (events.warning) events.warning(error.what());
+    if (ranks->size() > 1) {  // the others wait for this one
+      failed(Error(fmt::format("rank {}: {}", ranks->rank(), error.what()), error.hint(), error.field()));
       ranks->abort(1);
     }
     throw;

@@ -1,11 +1,11 @@
 #pragma once
 // Pre-training on ranks that the caller has joined; bertie::pretrain in bertie/train.h joins them itself.
 #include "bertie/train.h"
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 
-// Where a rank throws, the others wait for it: the caller tells the error and then ends all of them with
+// Where a rank throws, the others wait for it: the caller reports the error and then ends all of them with
 // Collective::abort.
 TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvents& events);
 

@@ -13,6 +13,7 @@ using namespace test;
 // Sequences that grow from step to step, up to 12 tokens, the first four masked.
 class GrowingSource final : public BatchSource {
  public:
+  std::span<const TermSpec> terms() const override { return kFakeTerms; }
   void begin_step(size_t count) override { next_ += count; }
   void make(size_t first, size_t count, BatchStorage& into) override {
     into.clear();
@@ -20,12 +21,12 @@ class GrowingSource final : public BatchSource {
     for (size_t s = first; s < first + count; ++s) {
       const auto length = int32_t(std::min<size_t>(12, 4 + next_ / count));
       for (int32_t i = 0; i < length; ++i) {
-        if (i < 4) into.rows.push_back(int32_t(into.ids.size())), into.targets.push_back(i);
+        if (i < 4) into.terms[0].rows.push_back(int32_t(into.ids.size())), into.terms[0].targets.push_back(i);
         into.ids.push_back(int32_t((next_ + s + size_t(i)) % 50));
         into.types.push_back(0);
       }
       into.offsets.push_back(int32_t(into.ids.size()));
-      into.labels.push_back(int32_t(s % 2));
+      into.terms[1].targets.push_back(int32_t(s % 2));
     }
   }
   std::string cursor() const override { return std::to_string(next_); }
@@ -40,9 +41,9 @@ void expect_none(Learner& learner, BatchSource& source, size_t accumulate) {
   TempFolder folder;
   const auto alone = join_ranks();
   TrainOptions o = fake_options(folder.path());
-  o.save_every = 0, o.max_length = 12, o.accumulate = accumulate, o.rate = 1e-3;
+  o.save_every = 0, o.accumulate = accumulate, o.rate = 1e-3;
   double seen = 0;
-  Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o,
+  Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .max_length = 12}, o,
                   {.progress = [&](const TrainProgress& p) { seen += p.loss; }});
   trainer.step();
   for (int i = 0; i < 10; ++i) ASSERT_EQ(allocations_of([&] { trainer.step(); }), 0u) << "step " << i + 2;

@@ -153,7 +153,7 @@ TEST_F(Pretrain, CtrlCSavesAndSaysHowToGoOn) {
   const size_t step = size_t(json::parse(lines(read_all(folder_ / "run/log.jsonl")).back())["step"]);
   const Result on = run_shell(command + " --steps " + std::to_string(step + 3));
   EXPECT_EQ(on.code, 0) << on.err;
-  EXPECT_NE(on.err.find("goes on from " + (folder_ / "run").string()), std::string::npos) << on.err;
+  EXPECT_NE(on.err.find("continues from " + (folder_ / "run").string()), std::string::npos) << on.err;
 }
 
 TEST_F(Pretrain, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
@@ -162,7 +162,8 @@ TEST_F(Pretrain, ADamagedCheckpointIsNamedAndTheOneBeforeUsed) {
   const Result r = run(arguments("run", {"--steps", "25", "--resume"}));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.err.find("step-000020 is damaged"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("goes on from " + (folder_ / "run/step-000010").string()), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("continues from " + (folder_ / "run/step-000010").string()), std::string::npos)
+      << r.err;
 }
 
 TEST_F(Pretrain, StartsFromACheckpoint) {
@@ -208,8 +209,7 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--save-every", "0"}), 2, "a number of steps above 0, or a time");
   fails(arguments("x", {"--objective", "nsp"}), 1, "causal or seq2seq");
   fails(arguments("x", {"--max-predictions", "0"}), 2, "from 1 to");
-  fails(arguments("x", {"--patience", "2", "--eval-every", "0"}), 1,
-        "patience counts looks at held-out data");
+  fails(arguments("x", {"--patience", "2", "--eval-every", "0"}), 1, "patience counts evaluations");
   write_all(folder_ / "file", "x");
   fails(arguments("file"), 1, "another --out");
   fails(arguments("x", {"--max-length", "300"}), 1, "--max-length 40");
@@ -234,10 +234,10 @@ TEST_F(Pretrain, WithoutHeldOutDataItSaysSo) {
   words.insert(words.end(), {"--resume", "--patience", "3"});
   const Result impatient = run(words);
   EXPECT_EQ(impatient.code, 1);
-  EXPECT_NE(impatient.err.find("patience counts looks"), std::string::npos) << impatient.err;
+  EXPECT_NE(impatient.err.find("patience counts evaluations"), std::string::npos) << impatient.err;
 }
 
-TEST_F(Pretrain, ALookIsAtAsManySequencesAsAskedFor) {
+TEST_F(Pretrain, AnEvaluationReadsAsManySequencesAsAskedFor) {
   std::map<std::string, double> losses;
   for (const char* sequences : {"1", "0", "1000000"}) {
     const Result r =
@@ -273,8 +273,8 @@ TEST_F(Pretrain, PairsThatAreCutAreSaid) {
   EXPECT_NE(r.err.find("1 of 2 pairs are longer than 8 tokens"), std::string::npos) << r.err;
 }
 
-// The program is killed again and again, two times in five while it writes a checkpoint, with looks at
-// held-out data and a best model. When it has come to step 200 all the same, everything is what it is without
+// The program is killed again and again, two times in five while it writes a checkpoint, with
+// evaluations and a best model. When it has come to step 200 all the same, everything is what it is without
 // kills. BERTIE_KILLS says how often; runs that come to their end before that begin again.
 TEST_F(Pretrain, KillsAtAnyMomentChangeNothing) {
   const char* wanted = getenv("BERTIE_KILLS");

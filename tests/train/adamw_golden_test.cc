@@ -5,7 +5,7 @@
 #include "support/data.h"
 #include "support/targets.h"
 #include "support/tensors.h"
-#include "train/optimiser.h"
+#include "train/loop/optimizer.h"
 
 namespace bertie {
 namespace {
@@ -57,7 +57,7 @@ TEST(AdamWGolden, AHundredStepsHaveTheLossesOfTransformers) {
     options.rate = settings.at(0);
     options.beta1 = settings.at(1), options.beta2 = settings.at(2), options.eps = settings.at(3);
     options.decay = settings.at(4), options.clip = settings.at(5), options.outlier = 0;
-    Optimiser optimiser(*learner, options);
+    Optimizer optimizer(*learner, options);
     for (size_t step = 0; step < losses.size(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       const OneBatch b(all, step % all.count());
@@ -72,7 +72,7 @@ TEST(AdamWGolden, AHundredStepsHaveTheLossesOfTransformers) {
       const double tokens = sums[0].loss / double(sums[0].count);
       EXPECT_NEAR(tokens, token_losses[step], kTolerance);
       EXPECT_NEAR(tokens + sums[1].loss / double(sums[1].count), losses[step], kTolerance);
-      const StepTaken taken = optimiser.step(settings.at(0));
+      const StepTaken taken = optimizer.step(settings.at(0));
       EXPECT_TRUE(taken.taken);
       EXPECT_NEAR(taken.norm, norms[step], kTolerance * norms[step]);
     }

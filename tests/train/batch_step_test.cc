@@ -1,5 +1,5 @@
 // A step's gradients over ranks, in buckets.
-#include "train/batch_step.h"
+#include "train/loop/batch_step.h"
 
 #include <gtest/gtest.h>
 
@@ -25,15 +25,54 @@ TEST(BatchStep, GradientsAreTheSameInAnyNumberOfBuckets) {
         for (size_t i = 0; i < g.size(); ++i) g[i] += float(i) * 1e-3f + float(rank.rank());
       };
       FakeSource source;
-      BatchStep step(learner, rank, kFakeHeads, {.batch = 6, .accumulate = 2, .bucket = bucket});
+      BatchStep step(learner, rank, source, {.batch = 6, .accumulate = 2, .bucket = bucket});
       double seconds = 0;
-      step.learn(source, {}, seconds);
+      step.learn({}, seconds);
       results[size_t(rank.rank())].assign(learner.gradients().begin(), learner.gradients().end());
     });
     if (one.empty()) one = results[0];
     for (const auto& result : results) EXPECT_TRUE(same_bits(result, one)) << bucket;
     EXPECT_EQ(threads.sums_started, (1051 + bucket - 1) / bucket);
   }
+}
+
+// A term's gradient is that of its own mean, times its weight.
+TEST(BatchStep, EachTermIsTheMeanOverItsOwnTargetsTimesItsWeight) {
+  const auto gradients = [](std::vector<TermSpec> terms) {
+    FakeLearner learner;
+    FakeSource source(50, std::move(terms));
+    const auto alone = join_ranks();
+    BatchStep step(learner, *alone, source, {.batch = 6, .accumulate = 2});
+    double seconds = 0;
+    step.learn({}, seconds);
+    return std::vector<float>(learner.gradients().begin(), learner.gradients().end());
+  };
+  const TermSpec token{"token", Head::kMaskedLm}, none{"label", Head::kNextSentence, 0},
+      heavy{"label", Head::kNextSentence, 3};
+  const auto one = gradients({token, {"label", Head::kNextSentence}}), without = gradients({token, none}),
+             three = gradients({token, heavy});
+  const size_t bias = one.size() - 1;  // what labels have a gradient for
+  EXPECT_TRUE(same_bits(std::span(one).first(bias), std::span(three).first(bias)));
+  EXPECT_EQ(without[bias], 0);
+  EXPECT_NE(one[bias], 0);
+  EXPECT_NEAR(three[bias], 3 * one[bias], 1e-6);
+}
+
+TEST(BatchStorage, CountsTargetsAsTheLearnerDoes) {
+  BatchStorage store(std::vector<TermSpec>{{"token", Head::kMaskedLm},
+                                           {"answer", Head::kAnswer},
+                                           {"score", Head::kClassify},
+                                           {"soft", Head::kMaskedLm}});
+  store.terms[0].targets = {5, -1, 0};
+  EXPECT_EQ(store.terms[0].count(), 2u);
+  store.terms[1].targets = {3, 4, -1, -1, 2, 2};
+  EXPECT_EQ(store.terms[1].count(), 2u) << "a first and a last token are one answer";
+  store.terms[2].values = {0.5f, 1, 2};
+  EXPECT_EQ(store.terms[2].count(), 3u);
+  store.terms[3].soft.resize(12), store.terms[3].soft_columns = 4;
+  EXPECT_EQ(store.terms[3].count(), 3u);
+  store.clear();
+  for (const BatchStorage::Term& term : store.terms) EXPECT_TRUE(term.empty());
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Documents out of files: plain, packed, folders, JSON lines; and what is wrong with them.
-#include "train/corpus.h"
+#include "train/data/corpus.h"
 
 #include <gtest/gtest.h>
 
-#include "support/expect_error.h"
 #include "io/packed.h"
+#include "support/expect_error.h"
 #include "support/temp_folder.h"
 
 namespace bertie {
@@ -12,9 +12,10 @@ namespace {
 
 using test::expect_error;
 using test::TempFolder;
+namespace fs = std::filesystem;
 using Documents = std::vector<std::string>;
 
-Documents read(const CorpusOptions& options) {
+Documents read(const TextOptions& options) {
   Corpus corpus(options);
   Documents all;
   for (std::string document; corpus.next(document);) all.push_back(document);
@@ -132,7 +133,7 @@ TEST(Corpus, AFilesNameTellsWhetherItIsJsonLines) {
   const Documents both = {"One.", "Two."};
   EXPECT_EQ(read({.inputs = {text, json}, .field = "text"}), both);
   EXPECT_EQ(read({.inputs = {folder.path().string()}}), both);
-  expect_error("--field is for JSON lines", [&] { read({.inputs = {text}, .field = "text"}); });
+  expect_error("`field` is for JSON lines", [&] { read({.inputs = {text}, .field = "text"}); });
 }
 
 TEST(Corpus, WarnsOnceOfTextThatLooksLikeJsonAndOfEveryFileThatIsNoText) {
@@ -145,12 +146,64 @@ TEST(Corpus, WarnsOnceOfTextThatLooksLikeJsonAndOfEveryFileThatIsNoText) {
   std::vector<std::string> warnings;
   const Documents read_ones =
       read({.inputs = {folder.path().string()},
-            .warn = [&](const std::string& what, const std::string&) { warnings.push_back(what); }});
+            .warning = [&](const std::string& what, const std::string&) { warnings.push_back(what); }});
   EXPECT_EQ(read_ones, (Documents{"{\"text\": \"One.\"}", "{\"text\": \"Two.\"}", "Four {\""}));
   ASSERT_EQ(warnings.size(), 3u);
   EXPECT_NE(warnings[0].find("a.txt looks like JSON lines"), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[1].find("c.bin is passed over"), std::string::npos) << warnings[1];
-  EXPECT_NE(warnings[2].find("e.bin is passed over"), std::string::npos) << warnings[2];
+  EXPECT_NE(warnings[1].find("c.bin is skipped"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[2].find("e.bin is skipped"), std::string::npos) << warnings[2];
+}
+
+// One zero byte, and a file is no text: that is told to whoever named it.
+TEST(Corpus, SkippedFilesAreInTheReport) {
+  const TempFolder folder;
+  fs::create_directory(folder.path() / "texts");
+  folder.write("texts/a.bin", std::string_view("abc\0def", 7));
+  folder.write("texts/b.txt", "One.");
+  const std::string named = folder.write("c.bin", std::string_view("\0", 1)).string();
+  TextOptions options{.inputs = {(folder.path() / "texts").string(), named}};
+  Corpus corpus(options);
+  for (std::string document; corpus.next(document);) EXPECT_EQ(document, "One.");
+  ASSERT_EQ(corpus.report().skipped.size(), 2u);
+  EXPECT_EQ(corpus.report().skipped[0].path, (folder.path() / "texts/a.bin").string());
+  EXPECT_FALSE(corpus.report().skipped[0].named);
+  EXPECT_EQ(corpus.report().skipped[1].path, named);
+  EXPECT_TRUE(corpus.report().skipped[1].named);
+  options.strict = true;
+  expect_error("a.bin: it has zero bytes in it", [&] { read(options); });
+}
+
+TEST(Corpus, LinesThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
+  const TempFolder folder;
+  const std::string good = folder.write("a.txt", "Caf\xC3\xA9.\n\xEF\xBF\xBD\n").string(),
+                    latin = folder.write("b.txt", "One.\n\nCaf\xE9.\nNa\xEFve caf\xE9.\nTwo.").string();
+  std::vector<std::string> warnings;
+  TextOptions options{.inputs = {good, latin}, .warning = [&](const std::string& what, const std::string&) {
+                        warnings.push_back(what);
+                      }};
+  Corpus corpus(options);
+  Documents all;
+  for (std::string document; corpus.next(document);) all.push_back(document);
+  EXPECT_EQ(all.back(), "Caf\xE9.\nNa\xEFve caf\xE9.\nTwo.") << "the text is used as it is";
+  EXPECT_EQ(corpus.report().invalid_lines, 2u);
+  EXPECT_EQ(corpus.report().first_invalid, latin + ": line 3");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("b.txt: line 3 is not valid UTF-8"), std::string::npos) << warnings[0];
+  options.strict = true;
+  expect_error("b.txt: line 3 is not valid UTF-8", [&] { read(options); });
+}
+
+// Cut in pieces, it still is one line; and a cut does not break a character.
+TEST(Corpus, ALongLineIsCountedOnce) {
+  const TempFolder folder;
+  std::string line;
+  while (line.size() < 3 * kMaxParagraph) line += "\xC3\xA9";
+  TextOptions options{.inputs = {folder.write("a", line + "\n" + line + "\xE9\n\xE9" + line).string()}};
+  Corpus corpus(options);
+  for (std::string document; corpus.next(document);) {
+  }
+  EXPECT_EQ(corpus.report().invalid_lines, 2u);
+  EXPECT_EQ(corpus.report().first_invalid, options.inputs[0] + ": line 2");
 }
 
 TEST(Corpus, WhatIsNotThereIsAnError) {

@@ -11,8 +11,8 @@
 #include "core/random.h"
 #include "io/atomic_file.h"
 #include "io/safetensors_writer.h"
-#include "train/batch_source.h"
-#include "train/trainer.h"
+#include "train/data/batch_source.h"
+#include "train/loop/trainer.h"
 
 namespace bertie::test {
 
@@ -20,7 +20,7 @@ namespace bertie::test {
 inline const bool kFoldersInMemory = access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 0) == 0;
 
 // One number for each token: the loss of a row is (p[id] − target)²/2, and of a sequence's label likewise
-// with a number more. So a step's gradient is easily told: (p[id] − target)·scale.
+// with one more number. So a step's gradient is simple: (p[id] − target)·scale.
 class FakeLearner : public Learner {
  public:
   explicit FakeLearner(size_t vocabulary = 50, int threads = 1, size_t more = 0)
@@ -44,7 +44,9 @@ class FakeLearner : public Learner {
     if (spoil) spoil(gradients_);
     if (ready) ready(vocabulary_), ready(0);
   }
-  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override { pass(training, sums, false); }
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override {
+    pass(training, sums, false);
+  }
 
   void save(const std::filesystem::path& directory, Precision) const override {
     if (saving) saving();
@@ -70,7 +72,8 @@ class FakeLearner : public Learner {
 
  private:
   void pass(const TrainingBatch& training, std::span<LossSum> sums, bool gradient) {
-    if (gradient && keeps_account) seen.emplace_back(training.dropout_seed.value_or(0), training.first_sequence);
+    if (gradient && keeps_account)
+      seen.emplace_back(training.dropout_seed.value_or(0), training.first_sequence);
     const auto row = [&](size_t parameter, int32_t target, float scale, LossSum& sum) {
       const float difference = parameters_[parameter] - float(target) * 0.01f;
       sum.loss += double(difference * difference) / 2;
@@ -96,11 +99,15 @@ class FakeLearner : public Learner {
   bool keeps_account = false;
 };
 
-// Sequence i of the stream holds tokens that a function of i gives; half of them have targets.
+inline const std::vector<TermSpec> kFakeTerms = {{"token", Head::kMaskedLm}, {"label", Head::kNextSentence}};
+
+// Sequence i of the stream holds tokens that are a function of i; half of them have targets.
 class FakeSource : public BatchSource {
  public:
-  explicit FakeSource(size_t vocabulary = 50, bool labels = true)
-      : vocabulary_(vocabulary), labels_(labels) {}
+  explicit FakeSource(size_t vocabulary = 50, std::vector<TermSpec> terms = kFakeTerms)
+      : vocabulary_(vocabulary), terms_(std::move(terms)) {}
+
+  std::span<const TermSpec> terms() const override { return terms_; }
 
   void begin_step(size_t count) override { first_ = next_, next_ += count; }
   void make(size_t first, size_t count, BatchStorage& into) override {
@@ -111,14 +118,15 @@ class FakeSource : public BatchSource {
       const size_t length = 4 + random.below(5);
       for (size_t i = 0; i < length; ++i) {
         if (random.below(2) == 0) {
-          into.rows.push_back(int32_t(into.ids.size()));
-          into.targets.push_back(int32_t(random.below(100)));
+          into.terms[0].rows.push_back(int32_t(into.ids.size()));
+          into.terms[0].targets.push_back(int32_t(random.below(100)));
         }
         into.ids.push_back(int32_t(random.below(uint32_t(vocabulary_))));
         into.types.push_back(0);
       }
       into.offsets.push_back(int32_t(into.ids.size()));
-      if (labels_) into.labels.push_back(int32_t(random.below(2)));
+      for (size_t t = 1; t < into.terms.size(); ++t)
+        into.terms[t].targets.push_back(int32_t(random.below(2)));
     }
   }
   std::string cursor() const override { return std::to_string(next_); }
@@ -127,11 +135,9 @@ class FakeSource : public BatchSource {
 
  private:
   size_t vocabulary_;
-  bool labels_;
+  std::vector<TermSpec> terms_;
   size_t first_ = 0, next_ = 0;
 };
-
-inline constexpr BatchHeads kFakeHeads{.tokens = Head::kMaskedLm, .labels = Head::kNextSentence};
 
 // A run of 40 steps that saves every 10.
 inline TrainOptions fake_options(const std::filesystem::path& out) {

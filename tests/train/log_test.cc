@@ -1,5 +1,5 @@
 // Logs: JSON lines that never tell a step twice, and TensorBoard's events.
-#include "train/log.h"
+#include "train/loop/log.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "fake_learner.h"
 #include "support/expect_error.h"
-#include "support/temp_folder.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -26,7 +26,12 @@ TEST(RunLog, EachLineIsJson) {
   TempFolder folder;
   {
     RunLog log(folder.path(), 0);
-    log.write(TrainProgress{.step = 10, .tokens = 5000, .loss = 2.5, .has_labels = true, .rate = 1e-4});
+    log.write(TrainProgress{
+        .step = 10,
+        .tokens = 5000,
+        .loss = 2.5,
+        .metrics = {{.name = "token", .loss = 2}, {.name = "score", .loss = 3, .accuracy = kNaN}},
+        .rate = 1e-4});
     log.write(TrainProgress{.step = 20, .gradient_norm = kNaN});
     log.write(EvalResult{.step = 20, .loss = 3.25, .best = true});
   }
@@ -37,8 +42,11 @@ TEST(RunLog, EachLineIsJson) {
   EXPECT_EQ(lines[0]["step"], 10);
   EXPECT_EQ(lines[0]["loss"], 2.5);
   EXPECT_EQ(lines[0]["rate"], 1e-4);
-  EXPECT_TRUE(lines[0].contains("label_accuracy"));
-  EXPECT_FALSE(lines[1].contains("label_accuracy"));
+  EXPECT_EQ(lines[0]["token_loss"], 2);
+  EXPECT_EQ(lines[0]["token_accuracy"], 0);
+  EXPECT_EQ(lines[0]["score_loss"], 3);
+  EXPECT_FALSE(lines[0].contains("score_accuracy")) << "a regression has none";
+  EXPECT_FALSE(lines[1].contains("token_accuracy"));
   EXPECT_TRUE(lines[1]["gradient_norm"].is_null());
   EXPECT_EQ(lines[2]["held_out_loss"], 3.25);
 }
@@ -75,13 +83,11 @@ TEST(RunLog, IsNotTouchedByARunThatCannotGoOn) {
   const auto alone = join_ranks();
   FakeLearner learner, other(60);
   FakeSource source;
-  Trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o).run();
+  Trainer({.learner = learner, .source = source, .ranks = *alone}, o).run();
   const std::string log = read_all(folder.path() / "log.jsonl") + "{\"step\":41,\"tokens\":1}\n";
   folder.write("log.jsonl", log);
   o.resume = true;
-  expect_error("another model", [&] {
-    Trainer({.learner = other, .source = source, .ranks = *alone, .heads = kFakeHeads}, o);
-  });
+  expect_error("another model", [&] { Trainer({.learner = other, .source = source, .ranks = *alone}, o); });
   EXPECT_EQ(read_all(folder.path() / "log.jsonl"), log);
 }
 
@@ -93,7 +99,7 @@ TEST(RunLog, ARunThatGoesOnTellsEachStepOnce) {
     FakeLearner learner;
     FakeSource source;
     o.resume = resume;
-    Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .heads = kFakeHeads}, o);
+    Trainer trainer({.learner = learner, .source = source, .ranks = *alone}, o);
     if (resume) {
       trainer.run();
       break;

@@ -10,7 +10,7 @@
 #include "bertie/tokenizer.h"
 #include "core/random.h"
 #include "support/temp_folder.h"
-#include "train/shard_folder.h"
+#include "train/data/shard_folder.h"
 
 namespace bertie::test {
 
@@ -70,8 +70,8 @@ class MadeUpShards {
     ShardManifest manifest{.complete = true};
     for (size_t s = 0; s < shape.shards; ++s) {
       const auto path = folder_.path() / shard_name(shape.part, s);
-      (shape.part == Part::kTrain ? manifest.train : manifest.held_out)
-          .add(Shard(path).header(), std::filesystem::file_size(path));
+      add(Shard(path).header(), std::filesystem::file_size(path),
+          shape.part == Part::kTrain ? manifest.train : manifest.held_out);
     }
     folder_.write(ShardManifest::kName, manifest.text());
     return tokenizer;

@@ -1,13 +1,13 @@
 // Masks: how many, where, and what becomes of them, over a million draws.
-#include "train/masking.h"
+#include "train/data/masking.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "support/expect_error.h"
 #include "made_up_shards.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {

@@ -104,7 +104,7 @@ TEST(TrainingOverMpi, GoesOnWithAnotherNumberOfRanksAfterOneDied) {
   EXPECT_GE(saved, 10u);
   const Result on = mpirun(2, test::kProgram, runs.options("run", saved + 5, "--resume"));
   EXPECT_EQ(on.code, 0) << on.err;
-  EXPECT_NE(on.err.find("goes on from"), std::string::npos) << on.err;
+  EXPECT_NE(on.err.find("continues from"), std::string::npos) << on.err;
   EXPECT_EQ(runs.last_step("run"), saved + 5) << on.out;
 }
 
@@ -150,7 +150,7 @@ TEST(TrainingOverMpi, SavesWhenMpirunIsInterrupted) {
   expect_goes_on(runs);
 }
 
-// Shards, two heads, dropout, and looks at held-out data; then on with other numbers of ranks.
+// Shards, two heads, dropout, and evaluations; then resumed with other numbers of ranks.
 TEST(TrainingOverMpi, GivesTheSameBertOnAnyNumberOfRanks) {
   BERTIE_NEEDS_MPI();
   const Runs runs;

@@ -3,7 +3,7 @@
 
 #include "core/random.h"
 #include "model/learner.h"
-#include "train/optimiser.h"
+#include "train/loop/optimizer.h"
 
 namespace bertie {
 namespace {
@@ -42,14 +42,14 @@ TEST(Overfit, OneBatchIsLearntByHeart) {
     if (c.heads.size() > 1) terms.push_back({.head = kNextSentence, .targets = labels, .scale = 0.25f});
     TrainOptions options;
     options.decay = 0, options.rate = 5e-3;
-    Optimiser optimiser(*learner, options);
+    Optimizer optimizer(*learner, options);
     double loss = 0;
     for (int step = 0; step < 250; ++step) {
       std::vector<LossSum> sums(terms.size());
       learner->learn({.batch = {.ids = ids, .offsets = offsets}, .terms = terms}, sums);
       loss = 0;
       for (size_t i = 0; i < terms.size(); ++i) loss += double(terms[i].scale) * sums[i].loss;
-      optimiser.step(options.rate * std::min(1.0, (step + 1) / 20.0));
+      optimizer.step(options.rate * std::min(1.0, (step + 1) / 20.0));
     }
     EXPECT_LT(loss, 1e-3) << c.type;
   }

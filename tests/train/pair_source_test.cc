@@ -1,4 +1,4 @@
-#include "train/pair_source.h"
+#include "train/data/pair_source.h"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +18,8 @@ using Ints = std::vector<int32_t>;
 // Ids 0..4 are special, then 5 one, 6 two, 7 three …
 const char* const kWords = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\ntwo\nthree\nfour\nfive\n##1\n";
 const TransformerConfig kConfig{.vocabulary = 11, .positions = 6, .pad_id = 0, .eos_id = 3, .start_id = 2};
+
+const std::vector<TermSpec> kTerms = {{"token", Head::kCausalLm}};
 
 struct Source {
   test::TempFolder folder;
@@ -53,28 +55,27 @@ TEST(PairSource, GivesWhatTheDecoderReadsAndWhatItIsToSay) {
       source.of("one\ttwo three\r\n\nfour one\tfive");  // an empty line, and no end to the last
   EXPECT_EQ(pairs->sequences(), 2u);
   pairs->begin_step(2);
-  BatchStorage store;
+  BatchStorage store(kTerms);
   pairs->make(0, 2, store);
   EXPECT_EQ(store.ids, (Ints{5, 3, 8, 5, 3}));
   EXPECT_EQ(store.offsets, (Ints{0, 2, 5}));
   EXPECT_EQ(store.target_ids, (Ints{2, 6, 7, 2, 9}));
   EXPECT_EQ(store.target_offsets, (Ints{0, 3, 5}));
-  EXPECT_EQ(store.targets, (Ints{6, 7, 3, 9, 3}));
-  EXPECT_TRUE(store.rows.empty());
-  EXPECT_TRUE(store.labels.empty());
-  EXPECT_EQ(pairs->cut(), 0u);
+  EXPECT_EQ(store.terms[0].targets, (Ints{6, 7, 3, 9, 3}));
+  EXPECT_TRUE(store.terms[0].rows.empty());
+  EXPECT_EQ(pairs->truncated(), 0u);
 }
 
 TEST(PairSource, CutsLongTextsBeforeTheirEnd) {
   Source source;
   const auto pairs = source.of("one one one one one one\ttwo two two two two two two\none\ttwo\n");
-  EXPECT_EQ(pairs->cut(), 1u);
-  BatchStorage store;
+  EXPECT_EQ(pairs->truncated(), 1u);
+  BatchStorage store(kTerms);
   pairs->begin_step(1);
   pairs->make(0, 1, store);
   EXPECT_EQ(store.ids, (Ints{5, 5, 5, 5, 5, 3}));
   EXPECT_EQ(store.target_ids, (Ints{2, 6, 6, 6, 6, 6}));
-  EXPECT_EQ(store.targets, (Ints{6, 6, 6, 6, 6, 3}));
+  EXPECT_EQ(store.terms[0].targets, (Ints{6, 6, 6, 6, 6, 3}));
 }
 
 TEST(PairSource, ShowsEveryPairOnceInAnEpochInAnotherOrderEachTime) {
@@ -83,7 +84,7 @@ TEST(PairSource, ShowsEveryPairOnceInAnEpochInAnotherOrderEachTime) {
     const auto pairs = source.of(numbered(count), {.seed = 9});
     std::vector<std::vector<Ints>> epochs;
     for (int epoch = 0; epoch < 3; ++epoch) {
-      BatchStorage store;
+      BatchStorage store(kTerms);
       pairs->begin_step(count);
       pairs->make(0, count, store);
       epochs.push_back(sources_of(store));
@@ -94,7 +95,7 @@ TEST(PairSource, ShowsEveryPairOnceInAnEpochInAnotherOrderEachTime) {
       EXPECT_NE(epochs[0], epochs[1]);
       EXPECT_NE(epochs[1], epochs[2]);
       const auto other = source.of(numbered(count), {.seed = 10});
-      BatchStorage store;
+      BatchStorage store(kTerms);
       other->begin_step(count);
       other->make(0, count, store);
       EXPECT_NE(sources_of(store), epochs[0]) << "the seed makes no difference";
@@ -106,7 +107,7 @@ TEST(PairSource, IsTheSameStreamHoweverItIsCut) {
   Source source;
   const std::string text = numbered(37);
   const auto whole = source.of(text, {.seed = 4}), cut = source.of(text, {.seed = 4});
-  BatchStorage store, part;
+  BatchStorage store(kTerms), part(kTerms);
   whole->begin_step(100);
   whole->make(0, 100, store);
   std::vector<Ints> pieces;
@@ -131,11 +132,11 @@ TEST(PairSource, GoesOnFromACursor) {
   a->begin_step(50);
   b->seek(a->cursor());
   EXPECT_EQ(b->cursor(), a->cursor());
-  BatchStorage x, y;
+  BatchStorage x(kTerms), y(kTerms);
   a->begin_step(10), a->make(0, 10, x);
   b->begin_step(10), b->make(0, 10, y);
   EXPECT_EQ(x.ids, y.ids);
-  EXPECT_EQ(x.targets, y.targets);
+  EXPECT_EQ(x.terms[0].targets, y.terms[0].targets);
   b->seek(start);
   EXPECT_EQ(b->epochs(), 0);
   EXPECT_EQ(b->cursor(), start);
@@ -143,7 +144,7 @@ TEST(PairSource, GoesOnFromACursor) {
        {std::string(), std::string("x"), start.substr(0, start.size() - 1), start + "x",
         source.of(text)->cursor(), source.of(text, {.seed = 5})->cursor(),
         source.of(numbered(36), {.seed = 4})->cursor()})
-    expect_error("is no place in these pairs", [&] { a->seek(bad); });
+    expect_error("is not a position in these pairs", [&] { a->seek(bad); });
 }
 
 TEST(PairSource, NamesTheLineThatIsNoPair) {

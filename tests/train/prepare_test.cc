@@ -1,6 +1,4 @@
 // Text to shards: the same bytes for any number of threads and after any number of deaths.
-#include "train/prepare.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,10 +9,12 @@
 #include <map>
 #include <set>
 
+#include "bertie/data.h"
 #include "core/random.h"
-#include "support/expect_error.h"
 #include "io/folder_lock.h"
+#include "support/expect_error.h"
 #include "support/temp_folder.h"
+#include "train/data/shard_folder.h"
 
 namespace bertie {
 namespace {
@@ -61,7 +61,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
 class Prepare : public testing::Test {
  protected:
   PrepareOptions options(const std::string& out) const {
-    return {.corpus = {.inputs = {text_.string()}},
+    return {.texts = {.inputs = {text_.string()}},
             .out = folder_.path() / out,
             .tokenizer = vocab_,
             .held_out = 0.1,
@@ -98,6 +98,21 @@ TEST_F(Prepare, ShardsHoldTheSentencesOfTheDocuments) {
   EXPECT_EQ(prepared.train.unknown, 5u);
 }
 
+TEST_F(Prepare, TellsWhatWasWrongWithTheTexts) {
+  folder_.write("text", "The caf\xE9 sat.\n");
+  PrepareOptions o = options("out");
+  o.held_out = 0;
+  o.texts.inputs.push_back(folder_.write("binary", std::string_view("a\0b", 3)).string());
+  const Prepared prepared = prepare(o);
+  EXPECT_EQ(prepared.train.documents, 1u);
+  EXPECT_EQ(prepared.texts.invalid_lines, 1u);
+  EXPECT_EQ(prepared.texts.first_invalid, text_.string() + ": line 1");
+  ASSERT_EQ(prepared.texts.skipped.size(), 1u);
+  EXPECT_TRUE(prepared.texts.skipped[0].named);
+  o.texts.strict = true, o.out = folder_.path() / "strict";
+  expect_error("is not valid UTF-8", [&] { prepare(o); });
+}
+
 TEST_F(Prepare, ThreadsMakeNoDifference) {
   const Prepared one = prepare(options("a"));
   EXPECT_GE(one.train.shards, 3u);
@@ -128,7 +143,7 @@ TEST_F(Prepare, AKilledRunGoesOnToTheSameBytes) {
       if (child == 0) {
         uint32_t seen = 0;
         if (by_itself)
-          o.progress = [&](uint64_t, uint64_t, uint64_t) {
+          o.texts.progress = [&](uint64_t, uint64_t, uint64_t) {
             if (++seen == calls) raise(SIGKILL);
           };
         try {
@@ -218,12 +233,12 @@ TEST_F(Prepare, WhatIsNotItsOwnStays) {
 TEST_F(Prepare, AFailedFirstRunDoesNotStandInTheWay) {
   PrepareOptions o = options("out");
   o.held_out = 0;
-  o.corpus.inputs = {folder_.write("text.jsonl", "{\"text\": \"The cat sat.\"}\n").string()};
-  o.corpus.field = "body";
+  o.texts.inputs = {folder_.write("text.jsonl", "{\"text\": \"The cat sat.\"}\n").string()};
+  o.texts.field = "body";
   expect_error("no key \"body\"", [&] { prepare(o); });
-  o.corpus.field = "text";
+  o.texts.field = "text";
   EXPECT_EQ(prepare(o).train.documents, 1u);
-  o.corpus.field = {};
+  o.texts.field = {};
   expect_error("other settings", [&] { prepare(o); });
 }
 

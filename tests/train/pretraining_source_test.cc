@@ -1,6 +1,6 @@
 // Batches from shards: what a sequence holds, how often, and that neither batches, ranks nor a restart
 // matter.
-#include "train/pretraining_source.h"
+#include "train/data/pretraining_source.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <map>
 #include <set>
 
-#include "support/expect_error.h"
 #include "made_up_shards.h"
-#include "train/pretraining_plan.h"
+#include "support/expect_error.h"
+#include "train/data/pretraining_plan.h"
 
 namespace bertie {
 namespace {
@@ -33,24 +33,25 @@ struct MadeSequence {
 
 std::vector<MadeSequence> sequences_of(const BatchStorage& store) {
   std::vector<MadeSequence> all(store.sequences());
+  const BatchStorage::Term& masked = store.terms[0];
   size_t row = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const int32_t begin = store.offsets[i], end = store.offsets[i + 1];
     all[i].seen = all[i].ids = {store.ids.begin() + begin, store.ids.begin() + end};
     all[i].types = {store.types.begin() + begin, store.types.begin() + end};
-    if (!store.labels.empty()) all[i].label = store.labels[i];
-    for (; row < store.rows.size() && store.rows[row] < end; ++row) {
-      all[i].rows.push_back(store.rows[row] - begin);
-      all[i].ids[size_t(store.rows[row] - begin)] = store.targets[row];
+    if (store.terms.size() > 1) all[i].label = store.terms[1].targets[i];
+    for (; row < masked.rows.size() && masked.rows[row] < end; ++row) {
+      all[i].rows.push_back(masked.rows[row] - begin);
+      all[i].ids[size_t(masked.rows[row] - begin)] = masked.targets[row];
     }
   }
-  EXPECT_EQ(row, store.rows.size());
+  EXPECT_EQ(row, masked.rows.size());
   return all;
 }
 
 std::vector<MadeSequence> take(BatchSource& source, size_t count, size_t batch = 16) {
   std::vector<MadeSequence> all;
-  BatchStorage store;
+  BatchStorage store(source.terms());
   source.begin_step(count);
   for (size_t first = 0; first < count; first += batch) {
     source.make(first, std::min(batch, count - first), store);
@@ -250,13 +251,13 @@ TEST(PretrainingSource, CausalIsTheTextWithAnEndAfterEachDocument) {
   const MadeUpShards made({.documents = 40, .shards = 2, .part = Part::kHeldOut});
   auto source = make_pretraining_source(
       made.folder(), made.tokenizer(), {.objective = Objective::kCausal, .max_length = 32, .held_out = true});
-  BatchStorage store;
+  BatchStorage store(source->terms());
   const size_t count = source->sequences();
   source->begin_step(count);
   source->make(0, count, store);
-  EXPECT_TRUE(store.rows.empty());
-  EXPECT_TRUE(store.labels.empty());
-  ASSERT_EQ(store.targets.size(), store.ids.size());
+  ASSERT_EQ(store.terms.size(), 1u);
+  EXPECT_TRUE(store.terms[0].rows.empty());
+  ASSERT_EQ(store.terms[0].targets.size(), store.ids.size());
   std::vector<int32_t> expected, told;
   size_t shard_end = 0;
   for (int32_t id = MadeUpShards::kFirstId; id < MadeUpShards::kFirstId + int32_t(made.tokens()); ++id) {
@@ -273,7 +274,7 @@ TEST(PretrainingSource, CausalIsTheTextWithAnEndAfterEachDocument) {
   expected.erase(expected.begin() + ptrdiff_t(shard_end) - 1);
   expected.pop_back();
   EXPECT_EQ(store.ids, expected);
-  EXPECT_EQ(store.targets, told);
+  EXPECT_EQ(store.terms[0].targets, told);
   for (size_t i = 0; i < store.sequences(); ++i) ASSERT_LE(store.offsets[i + 1] - store.offsets[i], 32);
 }
 
@@ -310,7 +311,7 @@ TEST_P(EveryObjective, StepsAndBatchesDoNotMatter) {
   EXPECT_TRUE(pieces == whole);
   // In any order, and only those that are asked for.
   source = open(options());
-  BatchStorage store;
+  BatchStorage store(source->terms());
   source->begin_step(100);
   for (size_t i = 100; i-- > 0;) {
     source->make(i, 1, store);

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "train/loop/schedule.h"
 
 #include <gtest/gtest.h>
 

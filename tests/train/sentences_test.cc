@@ -1,5 +1,5 @@
 // Where sentences end, and where they do not.
-#include "train/sentences.h"
+#include "train/data/sentences.h"
 
 #include <gtest/gtest.h>
 

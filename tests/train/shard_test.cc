@@ -1,5 +1,5 @@
 // Shards: what is written is read, and what is damaged or forged is refused.
-#include "train/shard.h"
+#include "train/data/shard.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 
 namespace bertie::test {
 

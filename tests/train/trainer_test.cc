@@ -1,13 +1,13 @@
-// The loop, with something small that learns: what it does with batches, ranks, limits and looks.
-#include "train/trainer.h"
+// The loop, with something small that learns: batches, ranks, limits, evaluations.
+#include "train/loop/trainer.h"
 
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
-#include "support/expect_error.h"
 #include "io/json.h"
-#include "support/temp_folder.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 #include "thread_ranks.h"
 
 namespace bertie {
@@ -21,12 +21,12 @@ struct Fixture {
   FakeSource source, held_out;
   std::unique_ptr<Collective> alone = join_ranks();
 
-  Trainer trainer(const TrainOptions& o, const TrainEvents& events = {}, bool looks = false) {
+  Trainer trainer(const TrainOptions& o, const TrainEvents& events = {}, bool evaluates = false) {
     return Trainer({.learner = learner,
                     .source = source,
-                    .held_out = looks ? &held_out : nullptr,
+                    .held_out = evaluates ? &held_out : nullptr,
                     .ranks = *alone,
-                    .heads = kFakeHeads},
+                    .eval_sequences = o.eval_sequences},
                    o, events);
   }
   std::vector<float> parameters() { return {learner.parameters().begin(), learner.parameters().end()}; }
@@ -69,7 +69,7 @@ TEST(Trainer, MicroBatchesAndRanksDoNotChangeAStep) {
       FakeLearner learner;
       if (rank.rank() > 0) learner.parameters()[0] = 17;  // rank 0's are taken
       FakeSource source;
-      Trainer({.learner = learner, .source = source, .ranks = rank, .heads = kFakeHeads}, o).run();
+      Trainer({.learner = learner, .source = source, .ranks = rank}, o).run();
       results[size_t(rank.rank())].assign(learner.parameters().begin(), learner.parameters().end());
     });
     for (const auto& result : results) {
@@ -78,6 +78,37 @@ TEST(Trainer, MicroBatchesAndRanksDoNotChangeAStep) {
     }
     EXPECT_EQ(threads.sums_started, 5u) << "one bucket a step";
   }
+}
+
+// A source's losses have names and weights of their own, and what is evaluated may be something else.
+TEST(Trainer, MetricsAreNamedByTheirSource) {
+  TempFolder folder;
+  FakeLearner learner;
+  FakeSource source(50,
+                    {{"token", Head::kMaskedLm, 0.5}, {"a", Head::kNextSentence, 2}, {"b", Head::kClassify}}),
+      held_out(50, {{"word", Head::kMaskedLm}});
+  const auto alone = join_ranks();
+  TrainOptions o = fake_options(folder.path());
+  o.eval_every = 20;
+  TrainProgress last;
+  std::vector<EvalResult> evaluated;
+  Trainer({.learner = learner, .source = source, .held_out = &held_out, .ranks = *alone, .eval_sequences = 9},
+          o,
+          {.progress = [&](const TrainProgress& p) { last = p; },
+           .evaluated = [&](const EvalResult& r) { evaluated.push_back(r); }})
+      .run();
+  ASSERT_EQ(last.metrics.size(), 3u);
+  EXPECT_EQ(last.metrics[2].name, "b");
+  EXPECT_EQ(last.metrics[1].count, 8u);
+  EXPECT_NEAR(last.loss, 0.5 * last.metrics[0].loss + 2 * last.metrics[1].loss + last.metrics[2].loss, 1e-12);
+  ASSERT_EQ(evaluated.size(), 2u);
+  ASSERT_EQ(evaluated[0].metrics.size(), 1u);
+  EXPECT_EQ(evaluated[0].metrics[0].name, "word");
+  EXPECT_EQ(evaluated[0].loss, evaluated[0].metrics[0].loss);
+  std::ifstream log(folder.path() / "log.jsonl");
+  std::string line;
+  std::getline(log, line);
+  EXPECT_TRUE(nlohmann::json::parse(line).contains("b_accuracy")) << line;
 }
 
 TEST(Trainer, ABatchThatCannotBeCutIsAnError) {
@@ -156,7 +187,7 @@ TEST(Trainer, StepsThatAreNotFiniteAreSkippedSaidAndCounted) {
                                  .run();
   EXPECT_EQ(result.skipped, 1u);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("step 7 was not taken"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("step 7 was skipped"), std::string::npos) << warnings[0];
   for (float p : f.parameters()) EXPECT_TRUE(std::isfinite(p));
 }
 
@@ -169,7 +200,7 @@ TEST(Trainer, GivesUpWhenNoStepCanBeTaken) {
   expect_error("100 steps in a row", [&] { f.trainer(o).run(); });
 }
 
-TEST(Trainer, LooksAtHeldOutDataKeepsTheBestAndLosesPatience) {
+TEST(Trainer, EvaluatesOnHeldOutDataKeepsTheBestAndLosesPatience) {
   TempFolder folder;
   Fixture f;
   TrainOptions o = fake_options(folder.path());
@@ -199,7 +230,7 @@ TEST(Trainer, LooksAtHeldOutDataKeepsTheBestAndLosesPatience) {
   EXPECT_EQ(again.trainer(o, {}, true).evaluate().loss, best);
 }
 
-TEST(Trainer, ALookDoesNotChangeTheRun) {
+TEST(Trainer, AnEvaluationDoesNotChangeTheRun) {
   TempFolder folder;
   Fixture a, b;
   TrainOptions o = fake_options(folder.path() / "a");
@@ -223,7 +254,7 @@ TEST(Trainer, StopsWhenAskedSavesAndGoesOnToTheSameBits) {
   o.resume = true;
   std::string note;
   const TrainResult result = second.trainer(o, {.note = [&](std::string_view what) { note = what; }}).run();
-  EXPECT_NE(note.find("goes on from"), std::string::npos) << note;
+  EXPECT_NE(note.find("continues from"), std::string::npos) << note;
   EXPECT_EQ(result.step, 40u);
   EXPECT_TRUE(same_bits(whole.parameters(), second.parameters()));
 }
@@ -248,8 +279,8 @@ TEST(Trainer, ARunThatLostPatienceStaysWhereItIs) {
   EXPECT_EQ(after.loss, before.loss);
 }
 
-// Stopped where a look is due, which comes when it goes on: the same looks, the same best one, the same end.
-TEST(Trainer, ALookThatWasDueWhenARunStoppedIsMadeUpFor) {
+// Stopped where an evaluation is due: the same evaluations, the same best one, the same end.
+TEST(Trainer, AnEvaluationThatWasDueWhenARunStoppedComesWhenItIsResumed) {
   TempFolder folder;
   TrainOptions o = impatient(folder.path() / "whole");
   std::vector<double> looks, in_parts;
@@ -315,7 +346,7 @@ TEST(Trainer, GoesOnWithAnotherNumberOfRanks) {
   ranks.run([&](Collective& rank) {
     FakeLearner learner;
     FakeSource source;
-    Trainer trainer({.learner = learner, .source = source, .ranks = rank, .heads = kFakeHeads}, o);
+    Trainer trainer({.learner = learner, .source = source, .ranks = rank}, o);
     for (int i = 0; i < 20; ++i) trainer.step();
     trainer.save();
   });
@@ -360,9 +391,8 @@ TEST(Trainer, ACheckpointOfAnotherModelIsAnError) {
   f.trainer(o).run();
   FakeLearner other(60);
   o.resume = true;
-  expect_error("another model", [&] {
-    Trainer({.learner = other, .source = f.source, .ranks = *f.alone, .heads = kFakeHeads}, o);
-  });
+  expect_error("another model",
+               [&] { Trainer({.learner = other, .source = f.source, .ranks = *f.alone}, o); });
 }
 
 TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
@@ -370,12 +400,12 @@ TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   Fixture a, b;
   TrainOptions o = fake_options(folder.path());
   a.trainer(o).run();
-  o.resume = true, o.batch = 16, o.steps = 50, o.method = OptimiserMethod::kLamb;
+  o.resume = true, o.batch = 16, o.steps = 50, o.method = OptimizerMethod::kLamb;
   std::vector<std::string> warnings;
   b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_EQ(warnings[0], "the run goes on with another batch: 16, not 8");
-  EXPECT_EQ(warnings[1], "the run goes on with another optimiser: lamb, not adamw");
+  EXPECT_EQ(warnings[0], "the run continues with another batch: 16, not 8");
+  EXPECT_EQ(warnings[1], "the run continues with another optimiser: lamb, not adamw");
 }
 
 }  // namespace

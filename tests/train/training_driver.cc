@@ -17,7 +17,7 @@
 #include "io/json.h"
 #include "model/family.h"
 #include "model/learner.h"
-#include "train/pretraining_source.h"
+#include "train/data/pretraining_source.h"
 
 namespace bertie {
 namespace {
@@ -62,11 +62,11 @@ std::vector<T> list(const json& line, const char* key) {
   return line.value(key, std::vector<T>());
 }
 
-struct ReadGoal {
+struct ReadTerm {
   Head head;
   std::vector<int32_t> rows, targets;
   std::vector<float> values;
-  explicit ReadGoal(const json& g)
+  explicit ReadTerm(const json& g)
       : rows(list<int32_t>(g, "rows")),
         targets(list<int32_t>(g, "targets")),
         values(list<float>(g, "values")) {
@@ -86,10 +86,10 @@ void losses(const fs::path& model, const fs::path& batches) {
     const auto ids = list<int32_t>(line, "ids"), types = list<int32_t>(line, "types"),
                offsets = list<int32_t>(line, "offsets"), target_ids = list<int32_t>(line, "target_ids"),
                target_offsets = list<int32_t>(line, "target_offsets");
-    const std::vector<ReadGoal> read(line.at("terms").begin(), line.at("terms").end());
+    const std::vector<ReadTerm> read(line.at("terms").begin(), line.at("terms").end());
     std::vector<LossTerm> terms;
     std::vector<Head> heads;
-    for (const ReadGoal& g : read) {
+    for (const ReadTerm& g : read) {
       terms.push_back({.head = g.head, .rows = g.rows, .targets = g.targets, .values = g.values});
       heads.push_back(g.head);
     }
@@ -111,14 +111,13 @@ void batches(const fs::path& shards, std::string_view objective, size_t length, 
   const Tokenizer tokenizer = Tokenizer::load(shards);
   const PretrainingOptions options{.objective = objective_of(objective), .max_length = length, .seed = seed};
   const auto source = make_pretraining_source(shards, tokenizer, options);
-  const Head head = options.objective == Objective::kCausal ? Head::kCausalLm : Head::kMaskedLm;
-  BatchStorage store;
+  BatchStorage store(source->terms());
   for (size_t step = 0; step < steps; ++step) {
     source->begin_step(batch);
     source->make(0, batch, store);
-    json terms = {{{"head", name_of(head).name}, {"rows", store.rows}, {"targets", store.targets}}};
-    if (!store.labels.empty())
-      terms.push_back({{"head", name_of(Head::kNextSentence).name}, {"targets", store.labels}});
+    json terms;
+    for (const BatchStorage::Term& t : store.terms)
+      terms.push_back({{"head", name_of(t.spec.head).name}, {"rows", t.rows}, {"targets", t.targets}});
     const json line = {
         {"ids", store.ids}, {"types", store.types}, {"offsets", store.offsets}, {"terms", terms}};
     std::printf("%s\n", line.dump().c_str());

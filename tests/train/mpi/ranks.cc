@@ -16,7 +16,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
-#include "train/collective.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 namespace {
@@ -168,8 +168,8 @@ void time(Collective& ranks) {
 
 int run(const std::string& what) {
   signal(SIGTERM, SIG_IGN);  // as a training run, which wants to save first
-  const auto say = [](const std::string& message, const std::string& hint) {
-    fmt::print(stderr, "mpi_ranks: {}\nhint: {}\n", message, hint);
+  const auto say = [](const Error& error) {
+    fmt::print(stderr, "mpi_ranks: {}\nhint: {}\n", error.what(), error.hint());
   };
   const std::map<std::string, std::function<void(Collective&)>> tests = {
       {"sums", sums},
@@ -185,7 +185,7 @@ int run(const std::string& what) {
     if (ranks->rank() == 0) fmt::print("{} ranks: all well\n", ranks->size());
     return 0;
   } catch (const Error& error) {
-    say(error.what(), error.hint());
+    say(error);
     return 3;
   }
 }

@@ -1,0 +1,39 @@
+#include "train/data/batch_source.h"
+
+#include <algorithm>
+
+namespace bertie {
+
+size_t BatchStorage::Term::count() const {
+  const auto is_target = [](int32_t t) { return t >= 0; };
+  if (!values.empty()) return values.size();
+  if (!teacher.empty()) return teacher.size() / teacher_columns;
+  if (spec.head != Head::kAnswer) return size_t(std::count_if(targets.begin(), targets.end(), is_target));
+  size_t answers = 0;  // a first and a last token each
+  for (size_t i = 0; i + 1 < targets.size(); i += 2)
+    answers += is_target(targets[i]) || is_target(targets[i + 1]);
+  return answers;
+}
+
+BatchStorage::BatchStorage(std::span<const TermSpec> specs) {
+  for (const TermSpec& spec : specs) terms.push_back({.spec = spec});
+}
+
+void BatchStorage::reserve(size_t sequences, size_t tokens) {
+  for (auto* v : {&ids, &types, &target_ids}) v->reserve(tokens);
+  for (auto* v : {&offsets, &target_offsets}) v->reserve(sequences + 1);
+  for (Term& term : terms) {
+    for (auto* v : {&term.rows, &term.targets}) v->reserve(std::max(tokens, 2 * sequences));
+    term.values.reserve(sequences);
+  }
+}
+
+void BatchStorage::clear() {
+  for (auto* v : {&ids, &types, &offsets, &target_ids, &target_offsets}) v->clear();
+  for (Term& term : terms) {
+    for (auto* v : {&term.rows, &term.targets}) v->clear();
+    for (auto* v : {&term.values, &term.teacher}) v->clear();
+  }
+}
+
+}  // namespace bertie

@@ -1,0 +1,66 @@
+#pragma once
+// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimise.h has the formulas).
+//
+//   Optimizer optimizer(learner, options);
+//   const StepTaken taken = optimizer.step(rate);      // the gradients are 0 afterwards
+//
+// The gradient is clipped to a global norm. A step whose norm is NaN or infinite, or an outlier among the
+// last ones, is skipped. An outlier is remembered among the last norms all the same, so that norms that stay
+// high soon stop being outliers.
+//
+// The state is two blocks of moments and a few counters: with the parameters it is all that a run needs to be
+// resumed to the same bits.
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "bertie/train.h"
+#include "core/arena.h"
+#include "model/learner.h"
+
+namespace bertie {
+
+struct StepTaken {
+  double norm = 0;    // of the gradient, before it was clipped
+  bool taken = true;  // false: skipped, the parameters did not change
+  double median = 0;  // of the last norms, where there are enough to judge an outlier
+};
+
+class Optimizer {
+ public:
+  // The learner outlives it. Throws Error for options that make no sense.
+  Optimizer(Learner& learner, const TrainOptions& options);
+
+  double norm() const;  // of the gradient
+  StepTaken step(double rate) { return step(rate, norm()); }
+  // With a norm that is the same on all ranks: its last bits depend on the processor, and a decision by it
+  // must not.
+  StepTaken step(double rate, double norm);
+
+  uint64_t updates() const { return updates_; }  // steps that were not skipped
+  uint64_t skipped() const { return skipped_; }
+  size_t skipped_in_a_row() const { return in_a_row_; }
+
+  std::span<float> first_moments() { return {m_.as<float>(), count_}; }
+  std::span<float> second_moments() { return {v_.as<float>(), count_}; }
+  nlohmann::ordered_json counters() const;
+  void set_counters(const nlohmann::json& counters, const std::string& name);
+
+ private:
+  bool is_outlier(double norm, double& median) const;
+  void remember(double norm);
+  void update(double rate, double scale);
+
+  static constexpr size_t kNorms = 64, kEnough = 16;
+  Learner& learner_;
+  TrainOptions options_;
+  size_t count_;
+  Block m_, v_;
+  uint64_t updates_ = 0, skipped_ = 0;
+  size_t in_a_row_ = 0;
+  std::array<double, kNorms> norms_{};  // a ring: the last norm is at (seen_ − 1) % kNorms
+  uint64_t seen_ = 0;
+};
+
+}  // namespace bertie

@@ -1,0 +1,200 @@
+#include "train/loop/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include "fake_learner.h"
+#include "io/json.h"
+#include "support/expect_error.h"
+#include "support/numbers.h"
+
+namespace bertie {
+namespace {
+
+using test::expect_error;
+using test::FakeLearner;
+
+TrainOptions options() {
+  TrainOptions o;
+  o.rate = 0.1, o.decay = 0, o.clip = 0;
+  return o;
+}
+
+void set_gradient(FakeLearner& learner, float value) {
+  std::fill(learner.gradients().begin(), learner.gradients().end(), value);
+}
+
+double norm_of(FakeLearner& learner) { return std::sqrt(double(learner.gradients().size())); }
+
+TEST(Optimizer, CorrectionMakesTheFirstStepAsLongAsTheRate) {
+  FakeLearner learner;
+  Optimizer optimizer(learner, options());
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  set_gradient(learner, 0.5f);
+  const StepTaken taken = optimizer.step(0.1);
+  EXPECT_TRUE(taken.taken);
+  EXPECT_NEAR(taken.norm, 0.5 * norm_of(learner), 1e-6);
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(learner.parameters()[i], before[i] - 0.1f, 1e-5);
+  for (float g : learner.gradients()) EXPECT_EQ(g, 0);
+}
+
+TEST(Optimizer, BertAdamDoesNotCorrect) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.method = OptimizerMethod::kBertAdam;
+  Optimizer optimizer(learner, o);
+  const float before = learner.parameters()[0];
+  set_gradient(learner, 0.5f);
+  optimizer.step(0.1);
+  // m = 0.05, √v = 0.5·√0.001
+  EXPECT_NEAR(learner.parameters()[0], before - 0.1 * 0.05 / (0.5 * std::sqrt(0.001) + 1e-6), 1e-5);
+}
+
+TEST(Optimizer, DecaysWeightsButNotBiases) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.decay = 0.5;
+  Optimizer optimizer(learner, o);
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  optimizer.step(0.1);  // gradients are 0
+  for (size_t i = 0; i + 1 < before.size(); ++i)
+    EXPECT_NEAR(learner.parameters()[i], before[i] * 0.95f, 1e-6);
+  EXPECT_EQ(learner.parameters().back(), before.back());
+}
+
+TEST(Optimizer, ClipsToTheGlobalNorm) {
+  FakeLearner a, b;
+  TrainOptions o = options();
+  o.method = OptimizerMethod::kBertAdam;  // whose step shows the gradient's length
+  Optimizer free(a, o);
+  o.clip = 1;
+  Optimizer clipped(b, o);
+  set_gradient(a, float(1 / norm_of(a)));
+  set_gradient(b, 3);
+  EXPECT_NEAR(free.step(0.1).norm, 1, 1e-6);
+  EXPECT_NEAR(clipped.step(0.1).norm, 3 * norm_of(b), 1e-4);
+  for (size_t i = 0; i < a.parameters().size(); ++i) EXPECT_NEAR(a.parameters()[i], b.parameters()[i], 1e-5);
+  for (size_t i = 0; i < a.parameters().size(); ++i)
+    EXPECT_NEAR(free.first_moments()[i], clipped.first_moments()[i], 1e-6);
+}
+
+TEST(Optimizer, WhatIsNotFiniteIsSkippedAndCounted) {
+  FakeLearner learner;
+  Optimizer optimizer(learner, options());
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  for (float bad : {test::kNaN, test::kInf}) {
+    set_gradient(learner, 1);
+    learner.gradients()[7] = bad;
+    EXPECT_FALSE(optimizer.step(0.1).taken);
+    for (float g : learner.gradients()) ASSERT_EQ(g, 0);
+  }
+  EXPECT_TRUE(test::same_bits(learner.parameters(), before));
+  for (float m : optimizer.first_moments()) ASSERT_EQ(m, 0);
+  EXPECT_EQ(optimizer.skipped(), 2u);
+  EXPECT_EQ(optimizer.skipped_in_a_row(), 2u);
+  EXPECT_EQ(optimizer.updates(), 0u);
+  set_gradient(learner, 1);
+  EXPECT_TRUE(optimizer.step(0.1).taken);
+  EXPECT_EQ(optimizer.skipped_in_a_row(), 0u);
+}
+
+TEST(Optimizer, OutliersAreSkippedUntilTheyAreUsual) {
+  FakeLearner learner;
+  Optimizer optimizer(learner, options());
+  const auto step = [&](float g) {
+    set_gradient(learner, g);
+    return optimizer.step(0.001).taken;
+  };
+  EXPECT_TRUE(step(1));
+  EXPECT_TRUE(step(1000)) << "too few to judge";
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(step(1));
+  EXPECT_TRUE(step(19));
+  EXPECT_FALSE(step(21));
+  size_t skipped = 1;
+  while (!step(21)) ASSERT_LT(++skipped, 64u);
+  EXPECT_GT(skipped, 16u);
+  EXPECT_EQ(optimizer.skipped(), skipped);
+}
+
+TEST(Optimizer, WhatTheClipLetsThroughIsNoOutlier) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.clip = 1000;
+  Optimizer optimizer(learner, o);
+  const auto step = [&](float g) {
+    set_gradient(learner, g);
+    return optimizer.step(0.001).taken;
+  };
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(step(1e-4f));
+  EXPECT_TRUE(step(1));
+  EXPECT_FALSE(step(1e6f));
+  for (int i = 0; i < 60; ++i) EXPECT_TRUE(step(0));
+  EXPECT_TRUE(step(1e6f)) << "no median to measure by";
+}
+
+TEST(Optimizer, OutliersArePartOfTheRunWhereTheFactorIs0) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.outlier = 0;
+  Optimizer optimizer(learner, o);
+  for (int i = 0; i < 50; ++i) {
+    set_gradient(learner, i == 40 ? 1e6f : 1);
+    EXPECT_TRUE(optimizer.step(0.001).taken);
+  }
+}
+
+TEST(Optimizer, GoesOnToTheSameBitsFromItsState) {
+  FakeLearner a, b;
+  Optimizer first(a, options()), second(b, options());
+  const auto step = [](FakeLearner& learner, Optimizer& optimizer, int i) {
+    for (size_t k = 0; k < learner.gradients().size(); ++k)
+      learner.gradients()[k] = float(std::sin(double(k) + i)) * (i == 70 ? 1000.0f : 1.0f);
+    optimizer.step(0.01);
+  };
+  for (int i = 0; i < 60; ++i) step(a, first, i);
+  std::copy(a.parameters().begin(), a.parameters().end(), b.parameters().begin());
+  std::copy(first.first_moments().begin(), first.first_moments().end(), second.first_moments().begin());
+  std::copy(first.second_moments().begin(), first.second_moments().end(), second.second_moments().begin());
+  second.set_counters(io::parse_json(first.counters().dump(), "state"), "state");
+  for (int i = 60; i < 160; ++i) step(a, first, i), step(b, second, i);
+  EXPECT_TRUE(test::same_bits(a.parameters(), b.parameters()));
+  EXPECT_EQ(first.skipped(), 1u);
+  EXPECT_EQ(first.counters(), second.counters());
+}
+
+TEST(Optimizer, LambsStepIsAsLongAsTheTensor) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.method = OptimizerMethod::kLamb;
+  Optimizer optimizer(learner, o);
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  set_gradient(learner, 1e-3f);
+  optimizer.step(0.1);
+  double length = 0, moved = 0;
+  for (size_t i = 0; i + 1 < before.size(); ++i) {
+    length += std::pow(double(before[i]), 2);
+    moved += std::pow(double(learner.parameters()[i] - before[i]), 2);
+  }
+  EXPECT_NEAR(std::sqrt(moved), 0.1 * std::sqrt(length), 1e-5);
+  EXPECT_NEAR(learner.parameters().back(), before.back() - 0.1, 1e-3) << "a bias goes Adam's way";
+}
+
+TEST(Optimizer, OptionsAndStatesThatMakeNoSenseAreErrors) {
+  FakeLearner learner;
+  const auto with = [&](auto member, double value) {
+    TrainOptions o = options();
+    o.*member = value;
+    expect_error("makes no sense", [&] { Optimizer optimizer(learner, o); });
+  };
+  with(&TrainOptions::rate, 0.0), with(&TrainOptions::rate, NAN), with(&TrainOptions::beta1, 1.0);
+  with(&TrainOptions::beta2, -0.1), with(&TrainOptions::eps, 0.0), with(&TrainOptions::decay, -1.0);
+  with(&TrainOptions::clip, -1.0), with(&TrainOptions::outlier, 0.5);
+  Optimizer optimizer(learner, options());
+  nlohmann::json counters = io::parse_json(optimizer.counters().dump(), "state");
+  counters["norms_seen"] = 5;
+  expect_error("norms", [&] { optimizer.set_counters(counters, "state"); });
+  counters.erase("updates");
+  expect_error("updates", [&] { optimizer.set_counters(counters, "state"); });
+}
+
+}  // namespace
+}  // namespace bertie
