@@ -54,9 +54,9 @@ int vocab_command(const Settings& settings) {
                                        .warn = corpus_warning(settings)},
                             .lowercase = !settings.cased,
                             .threads = int(settings.threads.value_or(0))};
-  options.training.size = settings.size.value_or(options.training.size);
+  options.training.vocab_size = settings.size.value_or(options.training.vocab_size);
   options.training.min_frequency = settings.min_frequency.value_or(options.training.min_frequency);
-  options.training.alphabet_limit = settings.alphabet_limit.value_or(options.training.alphabet_limit);
+  options.training.limit_alphabet = settings.alphabet_limit.value_or(options.training.limit_alphabet);
   TextMeter meter(settings);
   options.progress = std::ref(meter);
   const LearntVocabulary learnt = learn_vocabulary(options);

@@ -10,7 +10,7 @@
 #include "bertie/error.h"
 #include "tasks/code_points.h"
 #include "tasks/text_model_state.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {

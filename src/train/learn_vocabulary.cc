@@ -14,15 +14,15 @@ constexpr size_t kBlockBytes = size_t{2} << 20;  // of text that a thread takes 
 struct Block {
   std::string text;
   text::WordCounts counts;
-  text::Normalized scratch;
+  text::BertNormalized scratch;
 };
 
 }  // namespace
 
 LearntVocabulary learn_vocabulary(const VocabularyOptions& options) {
   Corpus corpus(options.corpus);
-  const text::NormalizerSettings normalizer{.strip_accents = options.lowercase,
-                                            .lowercase = options.lowercase};
+  const text::BertNormalizerSettings normalizer{.strip_accents = options.lowercase,
+                                                .lowercase = options.lowercase};
   LearntVocabulary learnt;
   text::WordCounts counts;
   std::string document;
@@ -52,9 +52,9 @@ LearntVocabulary learn_vocabulary(const VocabularyOptions& options) {
   if (learnt.words == 0) throw Error("there is no text in what was given", "name files with texts");
   learnt.different_words = counts.size();
   learnt.tokens = text::train_word_pieces(counts, options.training);
-  if (learnt.tokens.size() > options.training.size)
+  if (learnt.tokens.size() > options.training.vocab_size)
     throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}",
-                            learnt.tokens.size(), options.training.size),
+                            learnt.tokens.size(), options.training.vocab_size),
                 fmt::format("--size {} or more, or keep fewer characters with --alphabet-limit",
                             learnt.tokens.size()));
   return learnt;

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "text/word_piece_trainer.h"
+#include "text/models/word_piece_trainer.h"
 #include "train/corpus.h"
 
 namespace bertie {
 
 struct VocabularyOptions {
   CorpusOptions corpus;
-  text::WordPieceTraining training = {};
+  text::WordPieceTrainerOptions training = {};
   bool lowercase = true;               // and without accents
   int threads = 0;                     // 0: one for every core
   size_t max_words = size_t{1} << 23;  // different ones in memory: some 0.5 GB
@@ -28,7 +28,7 @@ struct LearntVocabulary {
   uint64_t forgotten_below = 0;  // words that were met less often may not have been counted; 0: all were
 };
 
-// Throws Error; also where the characters alone are more than training.size.
+// Throws Error; also where the characters alone are more than training.vocab_size.
 LearntVocabulary learn_vocabulary(const VocabularyOptions& options);
 
 }  // namespace bertie

@@ -15,7 +15,7 @@
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 #include "train/sentences.h"
 
 namespace bertie {

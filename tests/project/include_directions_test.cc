@@ -26,7 +26,7 @@ TEST(IncludeRules, SeeAPlantedViolation) {
       wrong_includes("kernels", "int x;\n#include <vector>\n  #  include \"attention/scaled_dot_product.h\"")
           .size(),
       1u);
-  EXPECT_EQ(wrong_includes("io", "#include \"text/unicode.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("io", "#include \"text/unicode/unicode.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("text", "#include \"kernels/gemm.h\"\n#include \"model/weights.h\"\n").size(), 2u);
   EXPECT_EQ(wrong_includes("model", "#include \"tasks/modules.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("tasks", "#include \"cli/options.h\"\n").size(), 1u);

@@ -5,7 +5,7 @@
 
 #include "support/expect_error.h"
 #include "tasks/golden_tasks.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 
