@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "bertie/error.h"
 #include "io/json.h"
 #include "io/model_file_names.h"
@@ -182,13 +180,6 @@ void check_modules(const Modules& modules, const Tokenizer& tokenizer, const Mod
                             io::kSentenceConfigFile),
                 "lowercase the texts yourself and set do_lower_case to false there");
 }
-
-bool has_tokenizer(const ModelFiles& files) {
-  return std::any_of(std::begin(io::kTokenizerFiles), std::end(io::kTokenizerFiles),
-                     [&](std::string_view file) { return files.has(file); });
-}
-
-Tokenizer load_tokenizer(const ModelFiles& files) { return Tokenizer::load(*files.folder()); }
 
 void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name) {
   if (tokenizer.vocab_size() > config.vocabulary)
