@@ -4,12 +4,12 @@
 // differences.
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "bertie/attention.h"
 #include "bertie/export.h"
+#include "bertie/files.h"
 
 namespace bertie {
 
@@ -69,8 +69,8 @@ struct BERTIE_API Config {
   // distilbert-base, albert-base, gpt2.
   static Config named(const std::string& name);
 
-  // Reads config.json, or the one in a directory. Throws Error naming the key that is wrong.
-  static Config load(const std::filesystem::path& path);
+  // Reads config.json. Throws Error naming the key that is wrong.
+  static Config load(const ModelFiles& files);
   // What config.json would say, for transformers to read.
   std::string to_json() const;
   // Throws Error if the numbers do not make a model.

@@ -182,7 +182,7 @@ int bench_load(const BenchOptions& o) {
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    Encoder encoder = Encoder::load(model, o.threads);
+    const TextModel encoder = load(std::filesystem::path(model), {.threads = o.threads});
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));

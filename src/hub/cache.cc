@@ -10,8 +10,8 @@
 #include "bertie/error.h"
 #include "core/checked.h"
 #include "core/nearest.h"
-#include "io/file.h"
 #include "hub/files.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -253,8 +253,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
     if (repository == name->repository && !entries(folder / "snapshots").empty())
       throw Error(fmt::format("the model {} is in {}, but not its revision {}", name->repository,
                               hub.cache.string(), io::quote(name->revision)),
-                  fmt::format("bertie pull {}@{}, or bertie models for what is here", name->repository,
-                              name->revision));
+                  fmt::format("download {}@{} first (bertie::pull)", name->repository, name->revision));
     if (!repository.ends_with("/" + name->repository)) continue;
     if (const auto found = hub::find_snapshot(folder, name->revision)) {
       repositories.push_back(repository);
@@ -269,8 +268,8 @@ fs::path find_model(const std::string& text, const Hub& hub) {
   const std::string near = hub::nearest_cached(hub, name->repository);
   throw Error(
       fmt::format("there is no model {}: neither a folder nor in {}", io::quote(text), hub.cache.string()),
-      near.empty() ? fmt::format("bertie pull {}", text)
-                   : fmt::format("{}, which is here; or bertie pull {}", near, text));
+      near.empty() ? fmt::format("download {} first (bertie::pull), or give a folder", text)
+                   : fmt::format("{}, which is here; or download {} first (bertie::pull)", near, text));
 }
 
 std::vector<CachedModel> cached_models(const Hub& hub) {

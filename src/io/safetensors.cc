@@ -12,6 +12,7 @@
 #include "core/checked.h"
 #include "io/convert.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 
 namespace bertie::io {
 namespace {
@@ -277,28 +278,35 @@ SafeTensors SafeTensors::from_memory(std::span<const std::byte> file, const std:
   return result;
 }
 
-SafeTensors SafeTensors::open(const std::filesystem::path& path) {
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    for (const char* file : {"model.safetensors", "model.safetensors.index.json"})
-      if (std::filesystem::exists(path / file, ignored)) return open(path / file);
-    bool pickle = std::filesystem::exists(path / "pytorch_model.bin", ignored);
+SafeTensors SafeTensors::open(const ModelFiles& files) {
+  std::string_view file = files.only();
+  for (std::string_view name : {kWeightsFile, kWeightsIndexFile})
+    if (file.empty() && files.has(name)) file = name;
+  if (file.empty() && !files.exists())
+    throw Error(fmt::format("cannot read {}: No such file or directory", files.name()),
+                "check the path, from the folder you are in");
+  if (file.empty()) {
+    const bool pickle = files.has("pytorch_model.bin");
     throw Error(
         fmt::format(
-            "no model.safetensors in {}{}", path.string(),
+            "no {} in {}{}", kWeightsFile, files.name(),
             pickle ? "; its pytorch_model.bin is a pickle, which can run code and is never read" : ""),
         pickle ? "convert it in Python: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
                : "give a folder with config.json and model.safetensors in it");
   }
-  if (path.string().ends_with(".index.json")) return open_shards(path);
-  MappedFile file(path);
-  SafeTensors result = from_memory(file.bytes(), path.string());
-  result.files_.push_back(std::move(file));
+  return file.ends_with(".index.json") ? open_shards(files, file) : open_file(files, file);
+}
+
+SafeTensors SafeTensors::open_file(const ModelFiles& files, std::string_view file) {
+  FileBytes bytes = files.read(file);
+  SafeTensors result = from_memory(bytes.bytes, files.name_of(file));
+  result.files_.push_back(std::move(bytes));
   return result;
 }
 
-SafeTensors SafeTensors::open_shards(const std::filesystem::path& index) {
-  const std::string name = index.string();
-  nlohmann::json json = parse_json(MappedFile(index).text(), name);
+SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view index) {
+  const std::string name = files.name_of(index);
+  nlohmann::json json = parse_json(files.read(index).text(), name);
   auto weight_map = json.is_object() ? json.find("weight_map") : json.end();
   if (weight_map == json.end() || !weight_map->is_object())
     throw Error(fmt::format("{}: there should be an object \"weight_map\" of tensor and shard names", name));
@@ -314,7 +322,7 @@ SafeTensors SafeTensors::open_shards(const std::filesystem::path& index) {
     auto shard = shards.find(shard_name);
     if (shard == shards.end()) {
       if (shards.size() == kMaxShards) throw Error(fmt::format("{}: more than {} shards", name, kMaxShards));
-      shard = shards.emplace(shard_name, open(index.parent_path() / shard_name)).first;
+      shard = shards.emplace(shard_name, open_file(files, shard_name)).first;
     }
     const TensorInfo* info = shard->second.find(tensor);
     if (!info) fail(name, tensor, fmt::format("it is not in its shard {}", quote(shard_name)));

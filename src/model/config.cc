@@ -7,8 +7,8 @@
 
 #include "bertie/error.h"
 #include "core/nearest.h"
-#include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "model/attention_config.h"
 #include "model/config_json.h"
 #include "model/weights.h"
@@ -50,11 +50,10 @@ std::vector<std::string> labels_from(const json& config, const std::string& name
 
 }  // namespace
 
-ConfigFile read_config(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
-  const io::MappedFile mapped(file);
-  return {file.string(), io::parse_json(mapped.text(), file.string())};
+ConfigFile read_config(const ModelFiles& files) {
+  const std::string_view file = files.only().empty() ? io::kConfigFile : std::string_view(files.only());
+  const std::string name = files.name_of(file);
+  return {name, io::parse_json(files.read(file).text(), name)};
 }
 
 int32_t token_id(const json& config, const char* key, const std::string& name, int32_t standard) {
@@ -82,8 +81,8 @@ void check_dropout(const std::string& name, double rate) {
     throw Error(fmt::format("{}: dropout is {}; it must be from 0 to 1", name, rate));
 }
 
-Config Config::load(const std::filesystem::path& path) {
-  const auto [name, root] = read_config(path);
+Config Config::load(const ModelFiles& files) {
+  const auto [name, root] = read_config(files);
   const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
   const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")

@@ -211,17 +211,29 @@ void Checkpoint::know(const std::string& name) {
   if (const io::TensorInfo* found = find(name)) used_.insert(found->name);
 }
 
-void Checkpoint::expect_no_others(const std::vector<TensorSpec>& tensors) const {
-  for (const io::TensorInfo& t : files_.tensors()) {
-    if (used_.contains(t.name) || is_buffer(t.name)) continue;
+void Checkpoint::report_others(const std::vector<TensorSpec>& tensors, const WeightsOptions& options) const {
+  std::vector<std::string> others;
+  for (const io::TensorInfo& t : files_.tensors())
+    if (!used_.contains(t.name) && !is_buffer(t.name)) others.push_back(t.name);
+  if (others.empty()) return;
+  if (options.strict) {
     std::vector<std::string_view> known;
     for (const TensorSpec& spec : tensors) known.push_back(spec.name);
-    const std::string_view meant = nearest(t.name, known);
+    const std::string_view meant = nearest(others[0], known);
     throw Error(
-        fmt::format("{}: tensor {} belongs to nothing that the model has", where_, io::quote(t.name)),
-        fmt::format("{}`bertie convert` with --drop-unknown leaves out what a model has no use for",
+        fmt::format("{}: tensor {} belongs to nothing that the model has", where_, io::quote(others[0])),
+        fmt::format("{}load without `strict`, or convert the checkpoint (bertie::convert with drop_unknown)",
                     meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant))));
   }
+  if (!options.warning) return;
+  constexpr size_t kNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(others.size(), kNamed); ++i)
+    names += (i > 0 ? ", " : "") + io::quote(others[i]);
+  if (others.size() > kNamed) names += fmt::format(" and {} more", others.size() - kNamed);
+  options.warning(fmt::format("{}: {} that the model has no use for, and does not read: {}", where_,
+                              others.size() == 1 ? "a tensor" : fmt::format("{} tensors", others.size()),
+                              names));
 }
 
 Block load_tensors(const std::vector<TensorSpec>& tensors, const Checkpoint& checkpoint) {

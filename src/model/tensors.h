@@ -90,8 +90,9 @@ class Checkpoint {
   const io::TensorInfo& get(const TensorSpec& spec);
   // Says that a tensor is known, though nobody reads it: a copy of a tied one.
   void know(const std::string& name);
-  // Throws Error for the first tensor that nobody got and nobody knows.
-  void expect_no_others(const std::vector<TensorSpec>& tensors) const;
+  // Tensors that nobody got and nobody knows: an Error that names the first of them, or a warning with them
+  // all, as `options` say.
+  void report_others(const std::vector<TensorSpec>& tensors, const WeightsOptions& options) const;
 
  private:
   std::string in_file(const std::string& name) const;

@@ -110,9 +110,9 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   counts.for_each([&](std::string_view, uint64_t n) { learned.words += n; });
   if (learned.words == 0) throw Error("there is no text in the inputs", "files with texts", "inputs");
   learned.different_words = counts.size();
-  learned.tokens = text::train_word_pieces(counts, {.size = options.size,
+  learned.tokens = text::train_word_pieces(counts, {.vocab_size = options.size,
                                                     .min_frequency = options.min_frequency,
-                                                    .alphabet_limit = options.alphabet_limit});
+                                                    .limit_alphabet = options.alphabet_limit});
   if (learned.tokens.size() > options.size)
     throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}",
                             learned.tokens.size(), options.size),

@@ -1,10 +1,9 @@
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "bertie/error.h"
+#include "model/access.h"
 #include "support/expect_error.h"
 #include "support/sentences.h"
 #include "tasks/made_up_model.h"
@@ -27,44 +26,53 @@ std::vector<std::string> many_texts(size_t count) {
   return texts;
 }
 
-TEST(Encoder, EmbedsManyTextsBitwiseAsOneByOne) {
+TEST(TextModel, EmbedsManyTextsBitwiseAsOneByOne) {
   const MadeUpModel model;
-  Encoder encoder = model.load(2);
+  const TextModel encoder = model.load(2);
   const auto texts = many_texts(700);  // more than one batch
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   std::vector<float> all(texts.size() * encoder.dimension());
-  EXPECT_EQ(encoder.embed(views, {all.data(), texts.size(), encoder.dimension()}), 0u);
-  for (size_t i = 0; i < texts.size(); ++i)
-    ASSERT_TRUE(test::same_bits(encoder.embed(texts[i]), std::span(all).subspan(i * 64, 64))) << texts[i];
+  const auto rows = encoder.embed(views, {all.data(), texts.size(), encoder.dimension()});
+  const auto vectors = encoder.embed(texts);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Embedding alone = encoder.embed(texts[i]);
+    ASSERT_TRUE(test::same_bits(alone.values, std::span(all).subspan(i * 64, 64))) << texts[i];
+    ASSERT_TRUE(test::same_bits(alone.values, vectors[i].values)) << texts[i];
+    for (const auto& [tokens, truncated] :
+         {std::pair(rows[i].tokens, rows[i].truncated), {vectors[i].tokens, vectors[i].truncated}}) {
+      EXPECT_EQ(tokens, alone.tokens);
+      EXPECT_FALSE(truncated);
+    }
+  }
 }
 
-TEST(Encoder, EmbedsNothingIntoNothing) {
-  Encoder encoder = MadeUpModel().load();
-  EXPECT_EQ(encoder.embed({}, {nullptr, 0, 64}), 0u);
+TEST(TextModel, EmbedsNothingIntoNothing) {
+  const TextModel encoder = MadeUpModel().load();
+  EXPECT_TRUE(encoder.embed({}, {nullptr, 0, 64}).empty());
 }
 
-TEST(Encoder, CutsLongTextsAndSaysSo) {
+TEST(TextModel, CutsLongTextsAndSaysSo) {
   MadeUpModel model;
   model.write("sentence_bert_config.json", R"({"max_seq_length": 6})");
   model.modules({{"Pooling", "1_Pooling"}});
   model.pooling(R"("pooling_mode_mean_tokens":true)");
-  Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   EXPECT_EQ(encoder.max_length(), 6u);
-  bool cut = true;
-  const auto whole = encoder.embed("a b c d", &cut);
-  EXPECT_FALSE(cut);
-  const auto shortened = encoder.embed("a b c d e f", &cut);
-  EXPECT_TRUE(cut);
-  EXPECT_TRUE(test::same_bits(shortened, whole)) << "what is cut away still counts";
+  const Embedding whole = encoder.embed("a b c d"), shortened = encoder.embed("a b c d e f");
+  EXPECT_FALSE(whole.truncated);
+  EXPECT_TRUE(shortened.truncated);
+  EXPECT_EQ(shortened.tokens, 6u);
+  EXPECT_TRUE(test::same_bits(shortened.values, whole.values)) << "what is cut away still counts";
   const std::string_view texts[] = {"a", "a b c d e", "a b c d", "f e d c b a"};
   std::vector<float> out(4 * 64);
-  EXPECT_EQ(encoder.embed(texts, {out.data(), 4, 64}), 2u);
-  encoder.set_max_length(10);
-  EXPECT_FALSE(test::same_bits(encoder.embed("a b c d e f", &cut), whole));
-  EXPECT_FALSE(cut);
+  const auto rows = encoder.embed(texts, {out.data(), 4, 64});
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(rows[i].truncated, i % 2 == 1);
+  const Embedding longer = encoder.with_max_length(10).embed("a b c d e f");
+  EXPECT_FALSE(test::same_bits(longer.values, whole.values));
+  EXPECT_FALSE(longer.truncated);
 }
 
-TEST(Encoder, TakesTheTokenizersLimitWhereNoOtherIsGiven) {
+TEST(TextModel, TakesTheTokenizersLimitWhereNoOtherIsGiven) {
   MadeUpModel model;
   EXPECT_EQ(model.load().max_length(), MadeUpModel::kPositions);
   model.write("tokenizer_config.json", R"({"model_max_length": 20})");
@@ -77,23 +85,26 @@ TEST(Encoder, TakesTheTokenizersLimitWhereNoOtherIsGiven) {
   expect_error("max_seq_length", [&] { model.load(); });
 }
 
-TEST(Encoder, RefusesLengthsTheModelCannotTake) {
-  Encoder encoder = MadeUpModel().load();
-  for (size_t wrong : {0, 2, 34}) expect_error("max_length", [&] { encoder.set_max_length(wrong); });
-  for (size_t right : {3, 33}) EXPECT_NO_THROW(encoder.set_max_length(right));
+TEST(TextModel, RefusesLengthsTheModelCannotTake) {
+  const TextModel encoder = MadeUpModel().load();
+  for (size_t wrong : {1, 2, 34})
+    expect_error("max_length " + std::to_string(wrong) + " is out of range: this model takes 3 to 33 tokens",
+                 [&] { encoder.with_max_length(wrong); });
+  for (size_t right : {3, 33}) EXPECT_EQ(encoder.with_max_length(right).max_length(), right);
+  EXPECT_EQ(encoder.with_max_length(9).with_max_length(0).max_length(), 33u) << "0 is what the files say";
 }
 
-TEST(Encoder, RefusesAnOutputOfTheWrongShape) {
-  Encoder encoder = MadeUpModel().load();
+TEST(TextModel, RefusesAnOutputOfTheWrongShape) {
+  const TextModel encoder = MadeUpModel().load();
   std::vector<float> out(200);
   const std::string_view texts[] = {"a", "b"};
   expect_error("out must be 2 × 64, not 1 × 64", [&] { encoder.embed(texts, {out.data(), 1, 64}); });
   expect_error("out must be 2 × 64, not 2 × 63", [&] { encoder.embed(texts, {out.data(), 2, 63}); });
 }
 
-TEST(Encoder, AttendsWithTheModelsOwnWeights) {
+TEST(TextModel, AttendsWithTheModelsOwnWeights) {
   const MadeUpModel model;
-  Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   const Attention a = encoder.attend("ab c");
   EXPECT_EQ(a.tokens, (std::vector<std::string>{"[CLS]", "a", "##b", "c", "[SEP]"}));
   EXPECT_EQ(a.layers, 2u);
@@ -115,8 +126,8 @@ TEST(Encoder, AttendsWithTheModelsOwnWeights) {
   expect_error("no layer 0, head 2", [&] { a.at(0, 2); });
 }
 
-TEST(Encoder, AttendsAcrossAPairWithItsTypes) {
-  Encoder encoder = MadeUpModel().load();
+TEST(TextModel, AttendsAcrossAPairWithItsTypes) {
+  const TextModel encoder = MadeUpModel().load();
   const Attention a = encoder.attend("a b", "c");
   EXPECT_EQ(a.tokens, (std::vector<std::string>{"[CLS]", "a", "b", "[SEP]", "c", "[SEP]"}));
   EXPECT_EQ(a.encoding.types, (std::vector<int32_t>{0, 0, 0, 0, 1, 1}));
@@ -129,8 +140,8 @@ TEST(Encoder, AttendsAcrossAPairWithItsTypes) {
   EXPECT_FALSE(test::same_bits(test::copy_of(a.at(1, 1)), test::copy_of(without.attention(1, 0, 1))));
 }
 
-TEST(Encoder, AttendRefusesATextLongerThanTheModel) {
-  Encoder encoder = MadeUpModel().load();
+TEST(TextModel, AttendRefusesATextLongerThanTheModel) {
+  const TextModel encoder = MadeUpModel().load();
   std::string text;
   for (int i = 0; i < 31; ++i) text += "a ";
   EXPECT_EQ(encoder.attend(text).n(), 33u);
@@ -138,12 +149,12 @@ TEST(Encoder, AttendRefusesATextLongerThanTheModel) {
                [&] { encoder.attend(text + "b"); });
 }
 
-TEST(Encoder, AttendsWithAModelOfOneTokenType) {
-  Encoder encoder = MadeUpModel("gelu_pytorch_tanh").load();
+TEST(TextModel, AttendsWithAModelOfOneTokenType) {
+  const TextModel encoder = MadeUpModel("gelu_pytorch_tanh").load();
   EXPECT_EQ(encoder.attend("a", "b").n(), 5u);
 }
 
-TEST(Encoder, RefusesAVocabularyThatIsTooLargeForTheModel) {
+TEST(TextModel, RefusesAVocabularyThatIsTooLargeForTheModel) {
   MadeUpModel model;
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (int i = 0; i < 76; ++i) vocabulary += fmt::format("w{}\n", i);
@@ -151,38 +162,38 @@ TEST(Encoder, RefusesAVocabularyThatIsTooLargeForTheModel) {
   expect_error("the vocabulary has 81 tokens but the model has embeddings for 80", [&] { model.load(); });
 }
 
-TEST(Encoder, NamesWhatIsMissing) {
+TEST(TextModel, NamesWhatIsMissing) {
   MadeUpModel model;
   std::filesystem::remove(model.path() / "vocab.txt");
   expect_error("vocab.txt", [&] { model.load(); });
-  expect_error("/no/such/model", [] { Encoder::load("/no/such/model"); });
+  expect_error("/no/such/model", [] { load("/no/such/model"); });
+  expect_error("/no/such/model", [] { load(std::filesystem::path("/no/such/model")); });
 }
 
-TEST(Encoder, CopiesWorkInThreadsOfTheirOwn) {
-  const MadeUpModel model;
-  Encoder first = model.load();
-  const auto texts = many_texts(40);
-  std::vector<std::vector<float>> expected;
-  for (const auto& text : texts) expected.push_back(first.embed(text));
-  std::atomic<int> different{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, copy = Encoder(first)]() mutable {
-      for (size_t i = 0; i < texts.size(); ++i)
-        if (!test::same_bits(copy.embed(texts[i]), expected[i])) ++different;
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(different, 0);
-}
-
-TEST(Encoder, CopiesKeepTheirSettingsApart) {
-  Encoder a = MadeUpModel().load();
-  a.set_max_length(9);
-  Encoder b(a);
-  EXPECT_EQ(b.max_length(), 9u);
-  b.set_max_length(12);
+TEST(TextModel, HandlesShareTheWeightsAndKeepTheirSettingsApart) {
+  const TextModel a = MadeUpModel().load().with_max_length(9);
+  const TextModel b = a.with_max_length(12), c = a.with_threads(3);
   EXPECT_EQ(a.max_length(), 9u);
-  EXPECT_EQ(&a.model().weights(), &b.model().weights()) << "weights are shared";
+  EXPECT_EQ(b.max_length(), 12u);
+  EXPECT_EQ(c.max_length(), 9u);
+  EXPECT_EQ(a.threads(), 1);
+  EXPECT_EQ(c.threads(), 3);
+  EXPECT_EQ(&weights_of(a.model()), &weights_of(b.model()));
+  EXPECT_EQ(&weights_of(a.model()), &weights_of(c.model()));
+  EXPECT_TRUE(test::same_bits(a.embed("abc").values, c.embed("abc").values));
+}
+
+TEST(TextModel, KeepsOnlyTheLayersThatAreAskedFor) {
+  const TextModel model = MadeUpModel().load();
+  const Attention all = model.attend("ab c"), last = model.attend("ab c", {.layers = {1}});
+  EXPECT_EQ(all.kept, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(last.kept, (std::vector<size_t>{1}));
+  EXPECT_EQ(last.layers, 2u);
+  EXPECT_EQ(last.weights.size(), all.weights.size() / 2);
+  for (size_t h = 0; h < 2; ++h)
+    EXPECT_TRUE(test::same_bits(test::copy_of(last.at(1, h)), test::copy_of(all.at(1, h))));
+  expect_error("layer 0 was not kept", [&] { last.at(0, 0); });
+  expect_error("no layer 2: the model has layers 0 to 1", [&] { model.attend("ab", {.layers = {2}}); });
 }
 
 }  // namespace
