@@ -1,13 +1,13 @@
 // All attention weights of a sentence: who looks at whom, in every layer and head.
-//   example_attention_weights MODEL_DIRECTORY
+//   example_attention_weights MODEL
 #include <bertie/bertie.h>
 
 #include <cstdio>
 
 int main(int argc, char** argv) try {
-  if (argc != 2) return std::fprintf(stderr, "usage: %s MODEL_DIRECTORY\n", argv[0]), 2;
-  auto encoder = bertie::Encoder::load(argv[1]);
-  const bertie::Attention a = encoder.attend("The bank deposited the money near the river bank.");
+  if (argc != 2) return std::fprintf(stderr, "usage: %s MODEL\n", argv[0]), 2;
+  const auto model = bertie::load(argv[1]);
+  const bertie::Attention a = model.attend("The bank deposited the money near the river bank.");
 
   std::printf("Number of attention layers: %zu\n", a.layers);
   for (size_t layer = 0; layer < a.layers; ++layer)

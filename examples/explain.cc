@@ -1,5 +1,5 @@
 // Self-attention step by step: the numbers of one head, first of the worked example, then of a model.
-//   example_explain MODEL_DIRECTORY
+//   example_explain MODEL
 #include <bertie/bertie.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ static void print(const bertie::AttentionSteps& s, size_t token) {
 }
 
 int main(int argc, char** argv) try {
-  if (argc != 2) return std::fprintf(stderr, "usage: %s MODEL_DIRECTORY\n", argv[0]), 2;
+  if (argc != 2) return std::fprintf(stderr, "usage: %s MODEL\n", argv[0]), 2;
   print(bertie::explain_you_found_me(), 1);
-  const auto encoder = bertie::Encoder::load(argv[1]);
-  print(bertie::explain(encoder, "You found me", {.layer = 5, .head = 0}), 2);
+  const auto model = bertie::load(argv[1]);
+  print(bertie::explain(model, "You found me", {.layer = 5, .head = 0}), 2);
 } catch (const bertie::Error& error) {
   std::fprintf(stderr, "%s\n%s\n", error.what(), error.hint().c_str());
   return 1;

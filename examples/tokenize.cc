@@ -1,11 +1,11 @@
 // Text to tokens, and back to the places they came from.
-//   example_tokenize MODEL_DIRECTORY [TEXT]
+//   example_tokenize MODEL [TEXT]
 #include <bertie/bertie.h>
 
 #include <cstdio>
 
 int main(int argc, char** argv) try {
-  if (argc < 2) return std::fprintf(stderr, "usage: %s MODEL_DIRECTORY [TEXT]\n", argv[0]), 2;
+  if (argc < 2) return std::fprintf(stderr, "usage: %s MODEL [TEXT]\n", argv[0]), 2;
   const auto tokenizer = bertie::Tokenizer::load(argv[1]);
   const std::string_view text = argc > 2 ? argv[2] : "Crème brûlée near the river bank.";
 

@@ -1,5 +1,5 @@
 // An encoder-decoder reads one text and writes another, and shows where it looked.
-//   example_translate MODEL_DIRECTORY ID...        ids: the source's tokens
+//   example_translate MODEL ID...        ids: the source's tokens
 #include <bertie/bertie.h>
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <vector>
 
 int main(int argc, char** argv) try {
-  if (argc < 3) return std::fprintf(stderr, "usage: %s MODEL_DIRECTORY ID...\n", argv[0]), 2;
+  if (argc < 3) return std::fprintf(stderr, "usage: %s MODEL ID...\n", argv[0]), 2;
   std::vector<int32_t> source;
   for (int i = 2; i < argc; ++i) source.push_back(std::atoi(argv[i]));
   const bertie::Transformer model = bertie::Transformer::load(argv[1]);

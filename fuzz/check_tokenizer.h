@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "bertie/tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 

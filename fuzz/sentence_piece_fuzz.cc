@@ -2,7 +2,7 @@
 // text.
 //
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -o sentence_piece_fuzz
-//     fuzz/sentence_piece_fuzz.cc src/text/*.cc src/io/{json,file}.cc src/core/error.cc -lfmt
+//     fuzz/sentence_piece_fuzz.cc src/text/*.cc src/text/*/*.cc src/io/{json,file}.cc src/core/error.cc -lfmt
 //   ./sentence_piece_fuzz -max_len=65536 tests/golden/tokenizer/albert
 //
 // The first byte chooses the family. tests/text/unigram_test.cc runs it on mutations of valid models.

@@ -1,7 +1,7 @@
 // Any bytes as a tokenizer file and as text: an Error, or encodings whose offsets lie inside the text.
 //
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -o tokenizer_fuzz
-//     fuzz/tokenizer_fuzz.cc src/text/*.cc src/io/{json,file}.cc src/core/error.cc -lfmt
+//     fuzz/tokenizer_fuzz.cc src/text/*.cc src/text/*/*.cc src/io/{json,file}.cc src/core/error.cc -lfmt
 //   ./tokenizer_fuzz -max_len=4096
 //
 // The first byte chooses: a vocab.txt, a tokenizer.json, or text for a fixed vocabulary. What follows is that

@@ -205,7 +205,7 @@ PARTS = ["<x>", "<xy>", "<y>", "<z>", "new york", "New York", "NÉW", "néw", "L
 
 
 def added(program, args):
-    """tokenizer.json with every kind of added token, under every normaliser."""
+    """tokenizer.json with every kind of added token, under every normalizer."""
     r = random.Random(11)
     texts = ["".join(r.choice(PARTS) for _ in range(r.randrange(1, 12))) for _ in range(20000)]
     chars = [chr(c) for c in list(range(0x20, 0x250)) + list(range(0x300, 0x500)) + [0x4E2D, 0x6587, 0xAC00, 0x1D165]]

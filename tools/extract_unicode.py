@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Asks Hugging Face's tokenizers what it does with every Unicode code point, and writes
-src/text/unicode_tables.cc from the answers.
+src/text/unicode/tables.cc from the answers.
 
     pip install -r tools/requirements-tokenizers.txt
-    python tools/extract_unicode.py src/text/unicode_tables.cc
+    python tools/extract_unicode.py src/text/unicode/tables.cc
 
 The library is built from several Unicode tables of different ages (categories, decompositions, lower case),
-so no one version of the Unicode database gives the same answers. Only its behaviour is read here.
+so no one version of the Unicode database gives the same answers. Only its behavior is read here.
 """
 import struct
 import sys
@@ -17,11 +17,11 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]  # Rust's char holds no surrogates
 
-# Bits of a code point's record; the same names are in src/text/unicode.h.
+# Bits of a code point's record; the same names are in src/text/unicode/unicode.h.
 DROP, SPACE, PUNCT, CJK, MARK, WORD, RAW_SPACE, COMBINING = 1, 2, 4, 8, 16, 32, 64, 128
 
-# What a code point does in a grapheme cluster; the same names are in src/text/unicode.h.
-CONTROL, EXTENDS, PREPENDED, PICTOGRAPH = 1, 2, 3, 4
+# Grapheme cluster breaks; the same names are in src/text/unicode/forms.h.
+CONTROL, EXTEND, PREPEND, PICTOGRAPHIC = 1, 2, 3, 4
 
 
 def bert(**on):
@@ -64,7 +64,7 @@ def flags():
         if 1 not in single.encode(ch + "<x>").ids:
             bits |= WORD
         table[c] = bits
-    # The same answer on either side: \w is asked of the neighbour before and after.
+    # The same answer on either side: \w is asked of the neighbor before and after.
     for c in POINTS:
         after = 1 not in single.encode("<x>" + chr(c)).ids
         assert after == bool(table[c] & WORD), hex(c)
@@ -76,7 +76,7 @@ def flags():
     return table
 
 
-# What GPT-2's pattern calls a code point; the same names are in src/text/unicode.h.
+# What GPT-2's pattern calls a code point; the same names are in src/text/unicode/unicode.h.
 LETTER, NUMBER, BLANK = 1, 2, 3
 
 
@@ -101,7 +101,7 @@ def mappings():
         want = chr(0x1100 + s // 588) + chr(0x1161 + s % 588 // 28)
         want += chr(0x11A7 + s % 28) if s % 28 else ""
         assert decompose.pop(c) == want, hex(c)
-    # Lower case is one code point for one, but for U+0130; and looks at no neighbour (no final sigma).
+    # Lower case is one code point for one, but for U+0130; and looks at no neighbor (no final sigma).
     assert {c for c, s in lower.items() if len(s) > 1} == {0x130}
     assert low("ΑΣ ΑΣ.") == "ας ας.".replace("ς", "σ")
     return decompose, lower
@@ -156,7 +156,7 @@ def count_clusters():
     lead byte of a code point. It is asked for a cluster of less than six bytes as a whole, and so gives one "x";
     else for each code point."""
     leads = [*range(1, 0x80), *range(0xC2, 0xF5)]
-    leaf, has_leaf = 1 << 31, 1 << 8          # as in src/text/charsmap.h
+    leaf, has_leaf = 1 << 31, 1 << 8          # as in src/text/steps/charsmap.h
     units = [0] * 1024
     units[0] = 256 << 10                      # the root's children are at 256 ^ byte
     for b in leads:
@@ -177,18 +177,18 @@ def clusters():
         if c == 0:
             table[c] = CONTROL
         elif count("a" + ch) == 1:
-            table[c] = EXTENDS
+            table[c] = EXTEND
         elif count(ch + "a") == 1:
-            table[c] = PREPENDED
+            table[c] = PREPEND
         elif len(ch.encode()) < 4 and count(ch + "\u0301") == 2:
             table[c] = CONTROL
         elif count("\u00a9\u200d" + ch) == 3:
-            table[c] = PICTOGRAPH
+            table[c] = PICTOGRAPHIC
     return table
 
 
 def runs(table):
-    """[(first, last, value)] of equal neighbours with a value other than 0."""
+    """[(first, last, value)] of equal neighbors with a value other than 0."""
     out = []
     for c in sorted(table):
         if not table[c]:
@@ -235,8 +235,8 @@ def main(path):
           f"{len(parts)} decompositions, longest {max(len(p) for _, p in parts)}, {len(composed)} compositions, "
           f"{len(places)} compatible ones of {len(pool)} parts, {len(cluster_runs)} runs of cluster breaks")
     with open(path, "w") as f:
-        f.write(f"""// Made by tools/extract_unicode.py from the behaviour of tokenizers {tokenizers.__version__}; do not edit.
-#include "text/unicode_tables.h"
+        f.write(f"""// Made by tools/extract_unicode.py from the behavior of tokenizers {tokenizers.__version__}; do not edit.
+#include "text/unicode/tables.h"
 
 // clang-format off
 

@@ -9,7 +9,7 @@ for source in fuzz/*_fuzz.cc; do
   name=$(basename "$source" .cc)
   echo "$name: building"
   clang++-14 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Isrc -DBERTIE_VERSION='"fuzz"' \
-    -o "build-fuzz/$name" "$source" src/text/*.cc src/io/*.cc src/core/*.cc -lfmt -lz -lpthread
+    -o "build-fuzz/$name" "$source" src/text/*.cc src/text/*/*.cc src/io/*.cc src/core/*.cc -lfmt -lz -lpthread
   mkdir -p "build-fuzz/$name-corpus"
   echo "$name: $seconds s"
   (cd build-fuzz && "./$name" -max_total_time="$seconds" -max_len=8192 -print_final_stats=1 "$name-corpus" \

@@ -29,7 +29,7 @@ TEXTS = ["You found me.", "``Well,'' she said,  \"it isn't.\"", "Ångström ½ �
 
 
 def double_array(keys):
-    """{bytes: place of its replacement} as the units that src/text/charsmap.h reads."""
+    """{bytes: place of its replacement} as the units that src/text/steps/charsmap.h reads."""
     trie = {}
     for key, place in keys.items():
         node = trie

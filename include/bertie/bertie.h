@@ -1,18 +1,21 @@
 #pragma once
-// Everything Bertie offers, in one include.
+// Everything Bertie offers, in one include. Start at text_model.h. What attention means, as loops to read and
+// to check against, is in attention_reference.h, which is included by name.
 #include "bertie/attention.h"
-#include "bertie/attention_reference.h"
-#include "bertie/attention_reference_nystrom.h"
 #include "bertie/config.h"
 #include "bertie/data.h"
-#include "bertie/encoder.h"
+#include "bertie/convert.h"
 #include "bertie/error.h"
 #include "bertie/explain.h"
+#include "bertie/files.h"
 #include "bertie/hub.h"
 #include "bertie/launcher.h"
+#include "bertie/info.h"
+#include "bertie/json.h"
 #include "bertie/model.h"
-#include "bertie/pipeline.h"
+#include "bertie/results.h"
 #include "bertie/similarity.h"
+#include "bertie/text_model.h"
 #include "bertie/tokenizer.h"
 #include "bertie/train.h"
 #include "bertie/transformer.h"

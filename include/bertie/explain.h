@@ -2,7 +2,7 @@
 // Self-attention step by step, with every number kept: from X to the output of a head, and of all heads.
 //
 //   bertie::AttentionSteps steps = bertie::explain_you_found_me();      the example to check by hand
-//   steps = bertie::explain(encoder, "You found me", {.layer = 2, .head = 5});
+//   steps = bertie::explain(model, "You found me", {.layer = 2, .head = 5});
 //   float w = steps.weights(from, to);
 //
 // Each matrix follows from the ones before it:
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "bertie/attention.h"
-#include "bertie/encoder.h"
 #include "bertie/export.h"
+#include "bertie/text_model.h"
 #include "bertie/view.h"
 
 namespace bertie {
@@ -63,15 +63,16 @@ struct AttentionSteps {
   Grid concatenated;                 // (n, H·Dv)
   Grid w_o;                          // (H·Dv, C)
   std::vector<float> b_o;            // C
-  Grid result;                       // (n, C), before the layer adds x and normalises
+  Grid result;                       // (n, C), before the layer adds x and normalizes
 
   size_t n() const { return x.rows; }
 };
 
-// The steps of one head for a text, or for a pair of texts. Throws Error where there is no such layer or head
-// and where the text is too long for the model.
-BERTIE_API AttentionSteps explain(const Encoder& encoder, std::string_view text, WhichHead which = {});
-BERTIE_API AttentionSteps explain(const Encoder& encoder, std::string_view a, std::string_view b,
+// The steps of one head for a text, or for a pair of texts. Throws Error where there is no such layer or
+// head, where the text is too long for the model, and where numbers come out as NaN or infinity. Any number
+// of threads may call it at the same time.
+BERTIE_API AttentionSteps explain(const TextModel& model, std::string_view text, WhichHead which = {});
+BERTIE_API AttentionSteps explain(const TextModel& model, std::string_view a, std::string_view b,
                                   WhichHead which = {});
 
 // The same on your own numbers: x (n, C), and weights of `heads` heads as checkpoints store them.

@@ -11,13 +11,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "bertie/config.h"
 #include "bertie/export.h"
+#include "bertie/files.h"
 #include "bertie/view.h"
 
 namespace bertie {
@@ -39,12 +42,19 @@ enum class Head {
 // How numbers are stored in a file.
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 
+// What to make of a checkpoint that has tensors for which the model has no use.
+struct WeightsOptions {
+  bool strict = false;  // throw Error
+  // Otherwise told, once, which they are.
+  std::function<void(std::string_view)> warning = {};
+};
+
 class BERTIE_API Model {
  public:
-  // A directory with config.json and model.safetensors (or its shards). Throws Error, also for tensors that
-  // the model has no use for. The word embeddings stay in the mapped file: do not overwrite it in place
-  // while the Model lives (replacing it is fine).
-  static Model load(const std::filesystem::path& directory);
+  // config.json and model.safetensors (or its shards). Throws Error where a tensor is missing or of another
+  // shape. The word embeddings stay in the mapped file: do not overwrite it in place while the Model lives
+  // (replacing it is fine). The numbers are not looked through for NaN; results are (text_model.h).
+  static Model load(const ModelFiles& files, const WeightsOptions& options = {});
   // A model of this shape with random weights, the same for the same seed. For benchmarks and tests.
   static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {});
 
@@ -57,10 +67,11 @@ class BERTIE_API Model {
   bool has(Head head) const;
   // Numbers in the model, its heads included; what is tied counts once.
   size_t parameters() const;
-  // For the library itself; the type is not part of the API.
-  const Weights& weights() const { return *weights_; }
 
  private:
+  friend class Run;
+  friend struct WeightsAccess;  // the library's own: src/model/access.h
+  const Weights& weights() const { return *weights_; }
   explicit Model(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
   std::shared_ptr<const Weights> weights_;  // copies of a Model share it
 };
@@ -98,8 +109,8 @@ class BERTIE_API AttentionWeights {
  private:
   friend class Run;
   friend class TransformerRun;
-  void start(size_t layers, size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys);
-  void set(size_t layer, const float* weights) { layers_[layer] = weights; }
+  void set(size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys,
+           std::span<const float* const> layers);
 
   size_t heads_ = 0;
   std::span<const int32_t> queries_, keys_;  // offsets

@@ -1,7 +1,7 @@
 #pragma once
 // How alike vectors are, and which are most alike.
 //
-//   auto best = bertie::rank(encoder.embed("a question"), vectors, 10);
+//   auto best = bertie::rank(model.embed("a question"), model.embed(texts), 10);
 //   texts[best[0].index]
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bertie/export.h"
+#include "bertie/results.h"
 #include "bertie/view.h"
 
 namespace bertie {
@@ -24,6 +25,9 @@ BERTIE_API float cosine(std::span<const float> a, std::span<const float> b);
 BERTIE_API std::vector<float> similarity(Matrix<const float> a, Matrix<const float> b);
 // The rows most like the query, best first; equal ones in their order.
 BERTIE_API std::vector<Ranked> rank(std::span<const float> query, Matrix<const float> rows,
+                                    size_t top = SIZE_MAX);
+
+BERTIE_API std::vector<Ranked> rank(const Embedding& query, std::span<const Embedding> vectors,
                                     size_t top = SIZE_MAX);
 
 }  // namespace bertie

@@ -46,10 +46,10 @@ struct BERTIE_API TransformerConfig {
   static TransformerConfig base() { return {}; }
   static TransformerConfig big();
 
-  // Reads config.json, or the one in a directory. Throws Error naming the key that is wrong.
-  static TransformerConfig load(const std::filesystem::path& path);
-  // Whether the config.json there is that of an encoder-decoder, whatever else it says.
-  static bool describes(const std::filesystem::path& path);
+  // Reads config.json. Throws Error naming the key that is wrong.
+  static TransformerConfig load(const ModelFiles& files);
+  // Whether config.json is that of an encoder-decoder, whatever else it says.
+  static bool describes(const ModelFiles& files);
   // What config.json would say, for transformers to read.
   std::string to_json() const;
   // Throws Error if the numbers do not make a model.
@@ -60,8 +60,8 @@ struct BERTIE_API TransformerConfig {
 
 class BERTIE_API Transformer {
  public:
-  // A directory with config.json and model.safetensors (or its shards); as Model::load.
-  static Transformer load(const std::filesystem::path& directory);
+  // config.json and model.safetensors (or its shards); as Model::load.
+  static Transformer load(const ModelFiles& files, const WeightsOptions& options = {});
   // A model of this shape with random weights, the same for the same seed.
   static Transformer random(const TransformerConfig& config, uint64_t seed = 1);
 
@@ -70,10 +70,11 @@ class BERTIE_API Transformer {
 
   const TransformerConfig& config() const;
   size_t parameters() const;  // numbers in the model; the word embeddings, which are the output too, once
-  // For the library itself; the type is not part of the API.
-  const TransformerWeights& weights() const { return *weights_; }
 
  private:
+  friend class TransformerRun;
+  friend struct WeightsAccess;
+  const TransformerWeights& weights() const { return *weights_; }
   explicit Transformer(std::shared_ptr<const TransformerWeights> weights) : weights_(std::move(weights)) {}
   std::shared_ptr<const TransformerWeights> weights_;  // copies of a Transformer share it
 };

@@ -37,60 +37,48 @@ std::string in_its_sentence(const CodePoints& context, Offset place, const Style
          printable(context.at({place.end, end})) + (cut_after ? "…" : "");
 }
 
-void print_json(size_t index, const Input& input, const std::vector<Answer>& answers) {
-  std::string line = json_begin(index);
-  json_field(line, "question", input.a);
-  json_list(line, "answers", answers, [](std::string& to, const Answer& a) {
-    json_field(to, "answer", a.text);
-    json_field(to, "score", a.score);
-    json_field(to, "start", size_t{a.place.begin});
-    json_field(to, "end", size_t{a.place.end});
-  });
-  print("{}}}\n", line);
-}
-
 }  // namespace
 
 int answer_command(const Settings& settings) {
   Inputs inputs = inputs_of(settings);
-  Pipeline pipeline = load_pipeline(settings, Head::kAnswer);
+  const TextModel model = load_model(settings, Head::kAnswer);
   Progress progress = progress_of(settings, "questions");
   const Style style = Style::for_output();
   AnswerOptions options{.top = settings.top.value_or(1),
                         .max_length = settings.max_length,
                         .stride = settings.stride,
-                        .may_be_empty = settings.may_be_empty};
-  options.max_tokens = settings.max_answer.value_or(options.max_tokens);
-  options.max_question = settings.max_question.value_or(options.max_question);
+                        .allow_no_answer = settings.may_be_empty};
+  options.max_answer_tokens = settings.max_answer.value_or(options.max_answer_tokens);
+  options.max_question_tokens = settings.max_question.value_or(options.max_question_tokens);
   size_t cut_questions = 0;
   std::vector<Question> questions;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
     questions.clear();
     for (const Input& input : block) questions.push_back({input.a, input.b});
-    const auto results = pipeline.answer(questions, options);
-    cut_questions += pipeline.truncated();
+    const std::vector<Answering> results = model.answer(questions, options);
     for (size_t i = 0; i < block.size(); ++i) {
+      cut_questions += results[i].question_truncated;
       if (settings.json) {
-        print_json(first + i, block[i], results[i]);
+        print(to_json(results[i], {.index = first + i, .question = block[i].a}) + "\n");
         continue;
       }
       print("{}{}\n", first + i > 0 ? "\n" : "", style.bold(printable(block[i].a)));
       const CodePoints context(block[i].b);
-      for (const Answer& a : results[i]) {
+      for (const Answer& a : results[i].answers) {
         print("{}  {}\n", percent(a.score),
               a.text.empty() ? style.dim("no answer in this text") : printable(a.text));
         if (!a.text.empty())
           print("{:8}{}\n", "",
-                in_its_sentence(context, a.place, style,
+                in_its_sentence(context, a.offset, style,
                                 output_width() - std::min<size_t>(output_width(), 10)));
       }
-      if (results[i].empty()) print("{}\n", style.dim("  the context is empty"));
+      if (results[i].answers.empty()) print("{}\n", style.dim("  the context is empty"));
     }
   });
   progress.finish(inputs.count());
   if (cut_questions > 0 && !settings.quiet)
     warn(fmt::format("{} of {} questions had more than {} tokens and were cut", cut_questions, inputs.count(),
-                     options.max_question),
+                     options.max_question_tokens),
          "--max-question N");
   return 0;
 }

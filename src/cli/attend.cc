@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bertie/json.h"
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -46,32 +47,6 @@ void check_layer_and_head(const Settings& settings, size_t layers, size_t heads,
 
 namespace {
 
-void print_json(const Attention& attention) {
-  std::string out = "{\"tokens\":";
-  append_json(out, attention.tokens);
-  out += ",\"ids\":";
-  append_json(out, attention.encoding.ids);
-  out += ",\"types\":";
-  append_json(out, attention.encoding.types);
-  out += fmt::format(",\"shape\":[{},{},{},{}],\"weights\":[", attention.layers, attention.heads,
-                     attention.n(), attention.n());
-  for (size_t l = 0; l < attention.layers; ++l) {
-    out += l > 0 ? ",[" : "[";
-    for (size_t h = 0; h < attention.heads; ++h) {
-      out += h > 0 ? ",[" : "[";
-      for (size_t i = 0; i < attention.n(); ++i) {
-        if (i > 0) out += ',';
-        append_json(out, attention.at(l, h)[i]);
-      }
-      out += ']';
-      print(out);  // a large model's weights are not all held as text
-      out.clear();
-    }
-    out += ']';
-  }
-  print("{}]}}\n", out);
-}
-
 void write_npy(const Attention& attention, const std::string& path) {
   NewFile file(path);
   const std::string header =
@@ -110,11 +85,11 @@ int attend_command(const Settings& settings) {
     throw UsageError(fmt::format("{} gives all layers and heads, so --layer, --head and --top have no place",
                                  settings.json ? "--json" : "--npy"),
                      "leave them out; layer L and head H are weights[L-1][H-1] there");
-  Encoder encoder = load_encoder(settings);
-  const Config& config = encoder.model().config();
+  const TextModel model = load_model(settings);
+  const Config& config = model.model().config();
   check_layer_and_head(settings, config.layers, config.heads, "this model");
   const Attention attention =
-      settings.pair ? encoder.attend(settings.words[0], *settings.pair) : encoder.attend(settings.words[0]);
+      settings.pair ? model.attend(settings.words[0], *settings.pair) : model.attend(settings.words[0]);
   if (attention.n() == 0)
     throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
   if (settings.npy) {
@@ -123,7 +98,15 @@ int attend_command(const Settings& settings) {
       fmt::print(stderr, "{}: ({}, {}, {}, {})\n", printable(*settings.npy), attention.layers,
                  attention.heads, attention.n(), attention.n());
   }
-  if (settings.json) print_json(attention);
+  if (settings.json) {
+    JsonInput input{.index = 0};
+    if (settings.pair)
+      input.a = settings.words[0], input.b = *settings.pair;
+    else
+      input.text = settings.words[0];
+    write_json(attention, input, [](std::string_view piece) { print(piece); });
+    print("\n");
+  }
   if (everything) return 0;
 
   const size_t layer = settings.layer.value_or(attention.layers) - 1;

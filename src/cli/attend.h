@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "cli/options.h"
 
 namespace bertie::cli {

@@ -182,7 +182,7 @@ int bench_load(const BenchOptions& o) {
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    Encoder encoder = Encoder::load(model, o.threads);
+    const TextModel encoder = load(std::filesystem::path(model), {.threads = o.threads});
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < (o.seconds > 0 ? o.seconds : 2.0));
@@ -264,7 +264,7 @@ int bench_gemm(const BenchOptions& o) {
         kernels::linear_forward(
             {x.as<float>(), s.rows, s.inputs},
             {weights.as<float>() + floats * (copy++ % copies), bias.as<float>(), s.inputs, s.outputs},
-            kernels::Activation::none, {y.as<float>(), s.rows, s.outputs}, team);
+            kernels::Activation::kNone, {y.as<float>(), s.rows, s.outputs}, team);
       });
       const double rate = operations / m.median;
       if (o.json)

@@ -20,8 +20,8 @@ int bench_pretrain(const BenchOptions& o) {
     fmt::print(
         "Steps of pre-training in fp32 ({}, {} threads): masked tokens and next sentence, dropout, clip, "
         "AdamW.\n\n{:<9}{:<9}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}\n",
-        kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s", "GFLOP/s",
-        "peak", "of peak", "median", "state MB", "passes MB");
+        kernels::instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s",
+        "GFLOP/s", "peak", "of peak", "median", "state MB", "passes MB");
   for (const std::string& size : sizes) {
     PretrainBenchmark steps({.size = size,
                              .batch = shape.batch,

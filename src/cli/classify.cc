@@ -19,38 +19,25 @@ bool shares(Apply apply, const Config& config) {
 
 std::string shown(float score, bool share) { return share ? percent(score) : fmt::format("{:.4f}", score); }
 
-void print_json(size_t index, const Input& input, bool pair, std::span<const Scored> labels) {
-  std::string line = json_begin(index);
-  json_field(line, "text", input.a);
-  if (pair) json_field(line, "text_pair", input.b);
-  json_list(line, "labels", labels, [](std::string& to, const Scored& s) {
-    json_field(to, "label", s.label);
-    json_field(to, "score", s.score);
-  });
-  print("{}}}\n", line);
-}
-
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
-  const Apply apply = apply_of(settings);
-  Pipeline pipeline = load_pipeline(settings, Head::kClassify);
+  const ClassifyOptions options{.apply = apply_of(settings)};
+  const TextModel model = load_model(settings, Head::kClassify);
   const std::string_view what = pair ? "pairs" : "texts";
   Progress progress = progress_of(settings, what);
   const Style style = Style::for_output();
   const size_t width = output_width();
-  const bool share = shares(apply, pipeline.model().config());
+  const bool share = shares(options.apply, model.model().config());
   // One input: all its labels. Many: the best one each, a line a text.
   const bool one = settings.files.empty() && settings.words.size() == (pair ? 2 : 1);
   size_t cut_inputs = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
-    const auto results =
-        pair ? pipeline.classify(pairs_of(block), apply) : pipeline.classify(texts_of(block), apply);
-    cut_inputs += pipeline.truncated();
+    auto results = pair ? model.classify(pairs_of(block), options) : model.classify(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {
-      const size_t all = results[i].size();
-      const auto labels =
-          std::span(results[i]).first(std::min(all, settings.top.value_or(settings.json || one ? all : 1)));
+      cut_inputs += results[i].truncated;
+      std::vector<Scored>& labels = results[i].labels;
+      labels.resize(std::min(labels.size(), settings.top.value_or(settings.json || one ? labels.size() : 1)));
       if (settings.json) {
-        print_json(first + i, block[i], pair, labels);
+        print(to_json(results[i], input_of(first + i, block[i], pair)) + "\n");
       } else if (one || settings.top) {
         if (!one) print_heading(style, pair ? "pair" : "text", first + i, block[i].a);
         Table table({"label", "score", ""}, "lrl");
@@ -69,7 +56,7 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
     }
   });
   progress.finish(inputs.count());
-  warn_if_cut(settings, pipeline, cut_inputs, inputs.count(), what);
+  warn_if_cut(settings, model, cut_inputs, inputs.count(), what);
   return 0;
 }
 

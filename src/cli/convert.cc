@@ -1,5 +1,5 @@
 // bertie convert
-#include "tasks/convert.h"
+#include "bertie/convert.h"
 
 #include <signal.h>
 
@@ -7,10 +7,10 @@
 #include <chrono>
 #include <map>
 
+#include "bertie/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
-#include "io/json.h"
 
 namespace bertie::cli {
 namespace {
@@ -59,32 +59,22 @@ class Meter {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::optional<io::DType> dtype_of(const Settings& settings) {
+std::optional<Precision> precision_of(const Settings& settings) {
   if (!settings.dtype) return {};
-  for (const auto& [name, dtype] :
-       {std::pair("fp32", io::DType::kF32), {"fp16", io::DType::kF16}, {"bf16", io::DType::kBF16}})
-    if (*settings.dtype == name) return dtype;
+  for (const auto& [name, precision] : {std::pair("fp32", Precision::kFloat32),
+                                        {"fp16", Precision::kFloat16},
+                                        {"bf16", Precision::kBFloat16}})
+    if (*settings.dtype == name) return precision;
   throw UsageError(fmt::format("--dtype is fp32, fp16 or bf16, not {}", in_quotes(*settings.dtype)),
                    "--dtype fp16");
 }
 
-void report(const Converted& converted, const Settings& settings, double seconds) {
-  if (settings.json) {
-    nlohmann::ordered_json out = {{"to", settings.words[1]},
-                                  {"tensors", converted.tensors},
-                                  {"renamed", converted.renamed},
-                                  {"bytes", converted.bytes},
-                                  {"dropped", nlohmann::ordered_json::array()},
-                                  {"files", converted.files}};
-    for (const auto& [name, why] : converted.dropped)
-      out["dropped"].push_back({{"name", name}, {"why", why}});
-    print("{}\n", out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
-    return;
-  }
+void report(const Conversion& converted, const Settings& settings, double seconds) {
+  if (settings.json) return print(to_json(converted, settings.words[1]) + "\n");
   print("{}: {} tensors, {} renamed, {:.1f} MB in {:.1f} s\n", printable(settings.words[1]),
         converted.tensors, converted.renamed, double(converted.bytes) / 1e6, seconds);
   std::map<std::string, std::vector<std::string>> dropped;  // by reason
-  for (const auto& [name, why] : converted.dropped) dropped[why].push_back(name);
+  for (const DroppedTensor& t : converted.dropped) dropped[t.reason].push_back(t.name);
   for (const auto& [why, names] : dropped) {
     const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
     print("  left out ({}): {}{}\n", printable(why), printable(names[0]), settings.verbose ? "" : more);
@@ -102,14 +92,14 @@ int convert_command(const Settings& settings) {
   catch_signals();
   Meter meter(!settings.quiet && (settings.verbose || is_terminal(2)));
   try {
-    const Converted converted = convert_model({.from = settings.words[0],
-                                               .to = settings.words[1],
-                                               .config = settings.config.value_or(""),
-                                               .dtype = dtype_of(settings),
-                                               .drop = settings.drop,
-                                               .drop_unknown = settings.drop_unknown,
-                                               .force = settings.force,
-                                               .progress = std::ref(meter)});
+    const Conversion converted = convert({.from = settings.words[0],
+                                          .to = settings.words[1],
+                                          .config = settings.config.value_or(""),
+                                          .precision = precision_of(settings),
+                                          .drop = settings.drop,
+                                          .drop_unknown = settings.drop_unknown,
+                                          .force = settings.force,
+                                          .progress = std::ref(meter)});
     end_progress_line();
     report(converted, settings, meter.seconds());
     return 0;

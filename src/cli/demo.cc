@@ -17,8 +17,7 @@ constexpr std::string_view kSentence = "The bank deposited the money near the ri
 constexpr size_t kMostWidth = 80;
 
 void show_sentence(const Settings& settings, const Style& style) {
-  Encoder encoder = load_encoder(settings);
-  const Attention attention = encoder.attend(kSentence);
+  const Attention attention = load_model(settings).attend(kSentence);
   const size_t layer = attention.layers - 1;
   const std::vector<float> mean = mean_over_heads(attention, layer);
   print("\n{}\n", style.bold(fmt::format("\"{}\"", kSentence)));
@@ -33,7 +32,7 @@ void show_sentence(const Settings& settings, const Style& style) {
 
 int demo_command(const Settings& settings) {
   const AttentionSteps steps = explain_you_found_me();
-  if (settings.json) return print_json(steps), 0;
+  if (settings.json) return print_json(steps, {.index = 0, .text = "You found me"}), 0;
   const Style style = Style::for_output();
   print("{}\n", style.bold("\"You found me\": three words through self-attention"));
   print(steps_text(steps, {.query = 1, .brief = true}, style, std::min(output_width(), kMostWidth)));

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <memory>
 
-#include "bertie/encoder.h"
+#include "bertie/json.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -33,12 +33,6 @@ class NpyRows {
   size_t dimension_, rows_ = 0;
 };
 
-std::string json_line(size_t index, std::span<const float> vector) {
-  std::string line = fmt::format("{{\"index\":{},\"vector\":", index);
-  append_json(line, vector);
-  return line + "}\n";
-}
-
 std::string summary_line(std::string_view text, std::span<const float> vector, const Style& style,
                          size_t width) {
   constexpr size_t kShown = 4;
@@ -56,9 +50,8 @@ std::string summary_line(std::string_view text, std::span<const float> vector, c
 
 int embed_command(const Settings& settings) {
   Inputs inputs(settings);
-  Encoder encoder = load_encoder(settings);
-  if (settings.max_length) encoder.set_max_length(*settings.max_length);
-  const size_t dimension = encoder.dimension();
+  const TextModel model = load_model(settings);
+  const size_t dimension = model.dimension();
   std::unique_ptr<NpyRows> npy;
   if (settings.npy) npy = std::make_unique<NpyRows>(*settings.npy, dimension);
 
@@ -78,20 +71,21 @@ int embed_command(const Settings& settings) {
     for (const Input& input : block) views.push_back(input.a);
     vectors.resize(block.size() * dimension);
     const Matrix<float> rows(vectors.data(), block.size(), dimension);
-    truncated += encoder.embed(views, rows);
+    const std::vector<EmbeddedRow> report = model.embed(views, rows);
     if (npy) npy->add(vectors);
     for (size_t i = 0; i < block.size(); ++i) {
-      if (json) print(json_line(first + i, rows[i]));
+      truncated += report[i].truncated;
+      if (json) print(to_json(rows[i], report[i], {.index = first + i, .text = block[i].a}) + "\n");
       if (summary) print(summary_line(block[i].a, rows[i], style, width));
     }
   });
   if (npy) npy->commit();
   progress.finish(inputs.count(), settings.npy ? fmt::format(", to {}", printable(*settings.npy)) : "");
   if (truncated > 0 && !settings.quiet) {
-    const size_t most = encoder.model().config().max_tokens();
+    const size_t most = model.model().config().max_tokens();
     warn(fmt::format("{} of {} texts had more than {} tokens and were cut", truncated, inputs.count(),
-                     encoder.max_length()),
-         encoder.max_length() < most
+                     model.max_length()),
+         model.max_length() < most
              ? fmt::format("--max-length {}, the most this model takes, or shorter texts", most)
              : "shorter texts; bertie tokenize --max-length N --stride N shows windows over long ones");
   }

@@ -77,19 +77,19 @@ bool is_empty(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.encode(text, {.add_special_tokens = false}).size() == 0;
 }
 
-AttentionSteps work(const Settings& settings, const Encoder* encoder) {
+AttentionSteps work(const Settings& settings, const TextModel* model) {
   const WhichHead which{.layer = settings.layer.value_or(1) - 1, .head = settings.head.value_or(1) - 1};
-  if (!encoder) {
+  if (!model) {
     check_layer_and_head(settings, 1, 2, "the worked example");
     return explain_you_found_me(which.head);
   }
-  const Config& config = encoder->model().config();
+  const Config& config = model->model().config();
   check_layer_and_head(settings, config.layers, config.heads, "this model");
   const std::string text = settings.words.empty() ? "You found me" : settings.words[0];
   for (const std::string& each : {text, settings.pair.value_or(text)})
-    if (is_empty(encoder->tokenizer(), each))
+    if (is_empty(model->tokenizer(), each))
       throw Error("the text has no words, so there is nothing to explain", "a text with at least one word");
-  return settings.pair ? explain(*encoder, text, *settings.pair, which) : explain(*encoder, text, which);
+  return settings.pair ? explain(*model, text, *settings.pair, which) : explain(*model, text, which);
 }
 
 }  // namespace
@@ -101,17 +101,25 @@ int explain_command(const Settings& settings) {
     throw UsageError("--pair is a second text, but there is no first",
                      "bertie explain --model DIR \"You found me.\" --pair \"Where?\"");
   // $BERTIE_MODEL alone does not replace the example: it is what one asks for with no text.
-  std::optional<Encoder> encoder;
-  if (settings.model || !settings.words.empty()) encoder = load_encoder(settings);
-  const AttentionSteps steps = work(settings, encoder ? &*encoder : nullptr);
-  if (settings.json) return print_json(steps), 0;
+  std::optional<TextModel> model;
+  if (settings.model || !settings.words.empty()) model = load_model(settings);
+  const AttentionSteps steps = work(settings, model ? &*model : nullptr);
+  if (settings.json) {
+    JsonInput input{.index = 0};
+    const std::string text = settings.words.empty() ? "You found me" : settings.words[0];
+    if (settings.pair)
+      input.a = text, input.b = *settings.pair;
+    else
+      input.text = text;
+    return print_json(steps, input), 0;
+  }
 
   std::vector<std::string> labels;
   for (const std::string& token : steps.tokens) labels.push_back(printable(token));
   labels = unique_labels(labels);
   size_t query = middle_word(steps.tokens);
   if (settings.query)
-    query = find_query(steps, labels, *settings.query, encoder ? &encoder->tokenizer() : nullptr);
+    query = find_query(steps, labels, *settings.query, model ? &model->tokenizer() : nullptr);
 
   const Style style = Style::for_output();
   const size_t width = output_width();
@@ -120,12 +128,12 @@ int explain_command(const Settings& settings) {
   print(wrap(
       fmt::format("Self-attention step by step: {}head {} of {}, {} tokens of {} numbers, d_k = {}. Worked "
                   "out: \"{}\"{}. Digits are rounded; --json has them all.",
-                  encoder ? fmt::format("layer {} of {}, ", steps.layer + 1, steps.layers) : "",
-                  steps.head + 1, steps.heads, steps.n(), steps.x.cols, steps.q.cols, labels[query],
+                  model ? fmt::format("layer {} of {}, ", steps.layer + 1, steps.layers) : "", steps.head + 1,
+                  steps.heads, steps.n(), steps.x.cols, steps.q.cols, labels[query],
                   other_places(steps, query)),
       width));
   print(steps_text(steps, {.query = query}, style, width));
-  if (encoder)
+  if (model)
     print("\n{}",
           wrap("Then the layer adds X, normalises, and goes through its feed-forward network.", width));
   else

@@ -5,24 +5,6 @@
 namespace bertie::cli {
 namespace {
 
-void print_json(size_t index, std::string_view text, const std::vector<std::vector<Fill>>& masks) {
-  std::string line = json_begin(index);
-  json_field(line, "text", text);
-  line += ",\"masks\":[";
-  for (size_t m = 0; m < masks.size(); ++m) {
-    std::string list;
-    json_list(list, "", masks[m], [](std::string& to, const Fill& fill) {
-      json_field(to, "token", fill.token);
-      json_field(to, "score", fill.score);
-      to += fmt::format(",\"id\":{}", fill.id);
-      json_field(to, "sequence", fill.sequence);
-    });
-    if (m > 0) line += ',';
-    line += std::string_view(list).substr(list.find('['));
-  }
-  print("{}]}}\n", line);
-}
-
 void print_table(const Style& style, const std::vector<std::vector<Fill>>& masks) {
   for (size_t m = 0; m < masks.size(); ++m) {
     if (masks.size() > 1) print("{}\n", style.dim(fmt::format("mask {} of {}", m + 1, masks.size())));
@@ -51,34 +33,34 @@ void check_targets(const Settings& settings, const Tokenizer& tokenizer) {
 
 int fill_mask_command(const Settings& settings) {
   Inputs inputs(settings);
-  Pipeline pipeline = load_pipeline(settings, Head::kMaskedLm);
-  check_targets(settings, pipeline.tokenizer());
+  const TextModel model = load_model(settings, Head::kMaskedLm);
+  check_targets(settings, model.tokenizer());
   Progress progress = progress_of(settings, "texts");
   const Style style = Style::for_output();
   const bool one = settings.words.size() == 1 && settings.files.empty();
   size_t cut = 0, without_mask = 0, first_without = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
-    const size_t top = settings.top.value_or(5);
-    std::vector<std::vector<std::vector<Fill>>> results;
+    const FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};
+    std::vector<MaskFilling> results;
     if (one)
-      results.push_back(pipeline.fill_mask(block[0].a, top, settings.targets));
+      results.push_back(model.fill_mask(block[0].a, options));
     else
-      results = pipeline.fill_mask(texts_of(block), top, settings.targets);
-    cut += pipeline.truncated();
+      results = model.fill_mask(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {
-      if (results[i].empty() && without_mask++ == 0) first_without = first + i;
+      cut += results[i].truncated;
+      if (results[i].masks.empty() && without_mask++ == 0) first_without = first + i;
       if (settings.json) {
-        print_json(first + i, block[i].a, results[i]);
+        print(to_json(results[i], input_of(first + i, block[i])) + "\n");
         continue;
       }
       if (!one) print_heading(style, "text", first + i, block[i].a);
-      print_table(style, results[i]);
+      print_table(style, results[i].masks);
     }
   });
   progress.finish(inputs.count());
-  warn_if_cut(settings, pipeline, cut, inputs.count(), "texts");
+  warn_if_cut(settings, model, cut, inputs.count(), "texts");
   if (without_mask == 0) return 0;
-  const Tokenizer& tokenizer = pipeline.tokenizer();
+  const Tokenizer& tokenizer = model.tokenizer();
   warn(fmt::format("{} of {} texts have no mask; the first is number {}", without_mask, inputs.count(),
                    first_without + 1),
        fmt::format("write {} where a word is missing", tokenizer.token(tokenizer.mask_id())));

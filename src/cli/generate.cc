@@ -24,32 +24,6 @@ GenerateOptions options_of(const Settings& settings) {
   return options;
 }
 
-std::string_view name_of(Ended ended) {
-  switch (ended) {
-    case Ended::kEndOfText:
-      return "end_of_text";
-    case Ended::kModelLength:
-      return "model_length";
-    case Ended::kByCaller:
-      return "caller";
-    case Ended::kNewTokens:
-      break;
-  }
-  return "new_tokens";
-}
-
-void print_json(size_t index, std::string_view prompt, const Generated& made) {
-  std::string line = json_begin(index);
-  json_field(line, "prompt", prompt);
-  json_field(line, "text", made.text);
-  line += ",\"ids\":";
-  append_json(line, made.ids);
-  json_field(line, "ended", name_of(made.ended));
-  json_field(line, "prompt_tokens", made.prompt_tokens);
-  json_field(line, "prompt_cut", made.prompt_cut);
-  print("{}}}\n", line);
-}
-
 // Text for people, with its line ends.
 std::string readable(std::string_view text) {
   std::string out;
@@ -67,7 +41,7 @@ std::string readable(std::string_view text) {
 int generate_command(const Settings& settings) {
   Inputs inputs(settings);
   GenerateOptions options = options_of(settings);
-  Pipeline pipeline = load_pipeline(settings, Head::kCausalLm);
+  const TextModel model = load_model(settings, Head::kCausalLm);
   Progress progress = progress_of(settings, "texts");
   const Style style = Style::for_output();
   if (!settings.json)
@@ -79,28 +53,28 @@ int generate_command(const Settings& settings) {
   size_t full = 0, cut_prompts = 0;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
     // For programs many go on together; a reader sees one grow after the other.
-    std::vector<Generated> together;
-    if (settings.json) together = pipeline.generate(texts_of(block), options);
+    std::vector<Generation> together;
+    if (settings.json) together = model.generate(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {
       if (!settings.json) print("{}{}", first + i > 0 ? "\n" : "", style.dim(readable(block[i].a)));
-      const Generated made = settings.json ? std::move(together[i]) : pipeline.generate(block[i].a, options);
+      const Generation made = settings.json ? std::move(together[i]) : model.generate(block[i].a, options);
       if (settings.json)
-        print_json(first + i, block[i].a, made);
+        print(to_json(made, input_of(first + i, block[i])) + "\n");
       else
         print("\n");
-      full += made.ended == Ended::kModelLength;
-      cut_prompts += made.prompt_cut > 0;
+      full += made.finish_reason == FinishReason::kModelLength;
+      cut_prompts += made.prompt_truncated > 0;
     }
   });
   progress.finish(inputs.count());
   if (settings.quiet) return 0;
   if (full > 0)
     warn(fmt::format("{} of {} texts stopped at the {} tokens that this model can read", full, inputs.count(),
-                     pipeline.max_length()),
+                     model.max_length(Head::kCausalLm)),
          "a shorter prompt, or fewer --max-new-tokens");
   if (cut_prompts > 0)
     warn(fmt::format("{} of {} prompts had more than {} tokens: only their ends were read", cut_prompts,
-                     inputs.count(), pipeline.max_length()),
+                     inputs.count(), model.max_length(Head::kCausalLm)),
          "a shorter prompt");
   return 0;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bertie/hub.h"
+#include "cli/output.h"
 #include "cli/terminal.h"
 
 namespace bertie::cli {
@@ -50,8 +51,12 @@ std::string tokenizer_directory(const Settings& settings) {
   try {
     return find_model(name).string();
   } catch (const Error& error) {
-    if (settings.model) throw;
-    throw Error(fmt::format("{} (from $BERTIE_MODEL)", error.what()), error.hint());
+    // The library's word for it is a function's name; here it is a command.
+    std::string hint = error.hint();
+    const std::string theirs = fmt::format("download {} first (bertie::pull)", name);
+    if (const size_t at = hint.find(theirs); at != hint.npos)
+      hint.replace(at, theirs.size(), fmt::format("bertie pull {}", name));
+    throw Error(fmt::format("{}{}", error.what(), settings.model ? "" : " (from $BERTIE_MODEL)"), hint);
   }
 }
 
@@ -68,8 +73,13 @@ std::string model_directory(const Settings& settings) {
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }
 
-Encoder load_encoder(const Settings& settings) {
-  return Encoder::load(model_directory(settings), int(settings.threads.value_or(0)));
+TextModel load_model(const Settings& settings) {
+  return load(std::filesystem::path(model_directory(settings)),
+              {.threads = int(settings.threads.value_or(0)),
+               .max_length = settings.max_length.value_or(0),
+               .warning = [&](std::string_view what) {
+                 if (!settings.quiet) warn(printable(what), "nothing, if the results are as they should be");
+               }});
 }
 
 Texts::Texts(const Settings& settings) : words_(settings.words), files_(settings.files) {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "cli/options.h"
 
 namespace bertie::cli {
@@ -14,7 +14,8 @@ namespace bertie::cli {
 std::string model_directory(const Settings& settings);      // with config.json in it
 std::string tokenizer_directory(const Settings& settings);  // perhaps nothing but a tokenizer
 bool has_model(const Settings& settings);
-Encoder load_encoder(const Settings& settings);
+// The model, with --threads and --max-length.
+TextModel load_model(const Settings& settings);
 
 // The texts, one after the other, holding one line at a time: first the words, then the files' lines.
 // A line ends with \n or \r\n; the last one may do without.

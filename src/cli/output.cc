@@ -16,7 +16,7 @@
 
 #include "bertie/error.h"
 #include "cli/terminal.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::cli {
 

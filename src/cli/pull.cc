@@ -1,9 +1,9 @@
 // bertie pull, bertie models
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "bertie/hub.h"
+#include "bertie/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -48,14 +48,7 @@ class PullLine {
 
  private:
   static void show_json(const PullProgress& p) {
-    std::string line = "{\"file\":";
-    append_json(line, p.file);
-    line += fmt::format(",\"done\":{},\"total\":{}", p.done, p.total);
-    if (!p.waiting.empty()) {
-      line += ",\"waiting\":";
-      append_json(line, p.waiting);
-    }
-    print(line + "}\n");
+    print(to_json(p) + "\n");
     flush_output();
   }
   bool wanted_, json_, first_ = true;
@@ -64,10 +57,6 @@ class PullLine {
   std::string waiting_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 std::string revision_text(const CachedModel& model) {
   const std::string commit = model.commit.substr(0, 8);
@@ -87,12 +76,7 @@ int pull_command(const Settings& settings) {
                                    return true;
                                  }});
   if (settings.json) {
-    print(json_text({{"name", name},
-                     {"commit", result.commit},
-                     {"path", result.path.string()},
-                     {"files", result.files},
-                     {"bytes", result.bytes},
-                     {"downloaded", result.downloaded}}));
+    print(to_json(result, name) + "\n");
     return 0;
   }
   if (result.downloaded > 0)
@@ -109,15 +93,7 @@ int models_command(const Settings& settings) {
   const Hub hub = Hub::from_environment();
   const std::vector<CachedModel> models = cached_models(hub);
   if (settings.json) {
-    for (const CachedModel& model : models)
-      print(json_text({{"name", model.name},
-                       {"commit", model.commit},
-                       {"refs", model.refs},
-                       {"model_type", model.model_type},
-                       {"bytes", model.bytes},
-                       {"complete", model.problem.empty()},
-                       {"problem", model.problem},
-                       {"path", model.path.string()}}));
+    for (const CachedModel& model : models) print(to_json(model) + "\n");
     return 0;
   }
   if (models.empty()) {

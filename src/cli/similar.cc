@@ -16,10 +16,11 @@ struct Hit {
   std::string text;
 };
 
-std::vector<float> embed(Encoder& encoder, std::span<const Input> block, size_t& cut_texts) {
+std::vector<float> embed(const TextModel& model, std::span<const Input> block, size_t& cut_texts) {
   const std::vector<std::string_view> texts = texts_of(block);
-  std::vector<float> vectors(texts.size() * encoder.dimension());
-  cut_texts += encoder.embed(texts, {vectors.data(), texts.size(), encoder.dimension()});
+  std::vector<float> vectors(texts.size() * model.dimension());
+  for (const EmbeddedRow& row : model.embed(texts, {vectors.data(), texts.size(), model.dimension()}))
+    cut_texts += row.truncated;
   return vectors;
 }
 
@@ -54,11 +55,7 @@ void print_ranking(const Settings& settings, std::vector<Hit> hits) {
   for (size_t k = 0; k < hits.size(); ++k) {
     const Hit& hit = hits[k];
     if (settings.json) {
-      std::string line = json_begin(hit.index);
-      json_field(line, "rank", k + 1);
-      json_field(line, "score", hit.score);
-      json_field(line, "text", hit.text);
-      print("{}}}\n", line);
+      print(to_json(Ranked{hit.index, hit.score}, k + 1, {.index = hit.index, .text = hit.text}) + "\n");
     } else {
       table.add({std::to_string(k + 1), fmt::format("{:.4f}", hit.score), pad(bar(hit.score, 12), 12),
                  std::to_string(hit.index + 1), printable(hit.text.substr(0, 400))});
@@ -71,13 +68,8 @@ void print_matrix(const Settings& settings, std::span<const std::string> texts,
                   std::span<const float> cosines) {
   const size_t n = texts.size();
   if (settings.json) {
-    for (size_t i = 0; i < n; ++i) {
-      std::string line = json_begin(i);
-      json_field(line, "text", texts[i]);
-      line += ",\"scores\":";
-      append_json(line, cosines.subspan(i * n, n));
-      print("{}}}\n", line);
-    }
+    for (size_t i = 0; i < n; ++i)
+      print(scores_to_json(cosines.subspan(i * n, n), {.index = i, .text = texts[i]}) + "\n");
     return;
   }
   const Style style = Style::for_output();
@@ -95,13 +87,12 @@ void print_matrix(const Settings& settings, std::span<const std::string> texts,
 
 int similar_command(const Settings& settings) {
   Inputs inputs(settings);
-  Encoder encoder = load_encoder(settings);
-  if (settings.max_length) encoder.set_max_length(*settings.max_length);
+  const TextModel model = load_model(settings);
   Progress progress = progress_of(settings, "texts");
   size_t cut_texts = 0;
-  const size_t dimension = encoder.dimension();
+  const size_t dimension = model.dimension();
   std::vector<float> query, all;
-  if (settings.query) query = encoder.embed(*settings.query);
+  if (settings.query) query = model.embed(*settings.query).values;
   Best best(settings.top.value_or(10));
   std::vector<std::string> texts;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
@@ -109,7 +100,7 @@ int similar_command(const Settings& settings) {
       throw UsageError(
           fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
           "--query TEXT ranks any number of texts");
-    const std::vector<float> vectors = embed(encoder, block, cut_texts);
+    const std::vector<float> vectors = embed(model, block, cut_texts);
     const Matrix<const float> rows(vectors.data(), block.size(), dimension);
     for (size_t i = 0; i < block.size(); ++i)
       if (settings.query)
@@ -127,7 +118,7 @@ int similar_command(const Settings& settings) {
   }
   if (cut_texts > 0 && !settings.quiet)
     warn(fmt::format("{} of {} texts had more than {} tokens and were cut", cut_texts, inputs.count(),
-                     encoder.max_length()),
+                     model.max_length()),
          "--max-length N, or shorter texts");
   return 0;
 }

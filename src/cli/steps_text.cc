@@ -326,39 +326,9 @@ std::string steps_text(const AttentionSteps& steps, const StepsView& view, const
   return Story(steps, view, style, width).tell();
 }
 
-void print_json(const AttentionSteps& s) {
-  std::string out = "{\"tokens\":";
-  append_json(out, s.tokens);
-  if (!s.ids.empty()) {
-    out += ",\"ids\":";
-    append_json(out, s.ids);
-  }
-  out += fmt::format(",\"layer\":{},\"layers\":{},\"head\":{},\"heads\":{},\"d_k\":{}", s.layer + 1, s.layers,
-                     s.head + 1, s.heads, s.q.cols);
-  const auto add = [&](std::string_view name, Matrix<const float> m) {
-    out += fmt::format(",\"{}\":[", name);
-    for (size_t r = 0; r < m.rows(); ++r) {
-      if (r > 0) out += ',';
-      append_json(out, m[r]);
-    }
-    out += ']';
-    print(out);  // a large model's matrices are not all held as text
-    out.clear();
-  };
-  const auto add_bias = [&](std::string_view name, std::span<const float> bias) {
-    out += fmt::format(",\"{}\":", name);
-    append_json(out, bias);
-  };
-  add("x", s.x);
-  add("w_q", s.w_q), add("w_k", s.w_k), add("w_v", s.w_v);
-  add_bias("b_q", s.b_q), add_bias("b_k", s.b_k), add_bias("b_v", s.b_v);
-  add("q", s.q), add("k", s.k), add("v", s.v);
-  add("scores", s.scores), add("scaled", s.scaled), add("weights", s.weights);
-  add("output", s.output);
-  add("concatenated", s.concatenated);
-  add("w_o", s.w_o), add_bias("b_o", s.b_o);
-  add("result", s.result);
-  print("{}}}\n", out);
+void print_json(const AttentionSteps& steps, const JsonInput& input) {
+  write_json(steps, input, [](std::string_view piece) { print(piece); });
+  print("\n");
 }
 
 }  // namespace bertie::cli

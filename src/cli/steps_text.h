@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bertie/explain.h"
+#include "bertie/json.h"
 #include "cli/terminal.h"
 
 namespace bertie::cli {
@@ -15,6 +16,6 @@ struct StepsView {
 std::string steps_text(const AttentionSteps& steps, const StepsView& view, const Style& style, size_t width);
 
 // All numbers, all digits, as one JSON object.
-void print_json(const AttentionSteps& steps);
+void print_json(const AttentionSteps& steps, const JsonInput& input);
 
 }  // namespace bertie::cli

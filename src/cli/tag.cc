@@ -8,8 +8,9 @@
 namespace bertie::cli {
 namespace {
 
-Group group_of(const Settings& settings) {
-  constexpr Group kAll[] = {Group::kSimple, Group::kNone, Group::kFirst, Group::kAverage, Group::kMax};
+Aggregation aggregation_of(const Settings& settings) {
+  constexpr Aggregation kAll[] = {Aggregation::kSimple, Aggregation::kNone, Aggregation::kFirst,
+                                  Aggregation::kAverage, Aggregation::kMax};
   return kAll[choice_of("group", settings.group, {"simple", "none", "first", "average", "max"})];
 }
 
@@ -34,60 +35,45 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
   std::string out;
   uint32_t at = 0;
   for (const Entity& e : entities) {
-    if (e.place.begin < at || e.place.begin == e.place.end) continue;
-    out += printable(text.at({at, e.place.begin}));
+    if (e.offset.begin < at || e.offset.begin == e.offset.end) continue;
+    out += printable(text.at({at, e.offset.begin}));
     out += style.paint(colours.of(e.label),
-                       fmt::format("[{} {}]", printable(text.at(e.place)), printable(e.label)));
-    at = e.place.end;
+                       fmt::format("[{} {}]", printable(text.at(e.offset)), printable(e.label)));
+    at = e.offset.end;
   }
   return out + printable(text.at({at, uint32_t(text.size())}));
-}
-
-void print_json(size_t index, std::string_view text, const CodePoints& points,
-                const std::vector<Entity>& entities) {
-  std::string line = json_begin(index);
-  json_field(line, "text", text);
-  json_list(line, "entities", entities, [&](std::string& to, const Entity& e) {
-    json_field(to, "label", e.label);
-    json_field(to, "score", e.score);
-    json_field(to, "text", points.at(e.place));
-    json_field(to, "word", e.word);
-    json_field(to, "start", size_t{e.place.begin});
-    json_field(to, "end", size_t{e.place.end});
-    json_field(to, "first_token", e.first_token);
-    json_field(to, "tokens", e.tokens);
-  });
-  print("{}}}\n", line);
 }
 
 }  // namespace
 
 int tag_command(const Settings& settings) {
-  const TagOptions options{
-      .group = group_of(settings), .stride = settings.stride, .keep_outside = settings.keep_outside};
+  const TagOptions options{.aggregation = aggregation_of(settings),
+                           .stride = settings.stride,
+                           .keep_outside = settings.keep_outside};
   Inputs inputs(settings);
-  Pipeline pipeline = load_pipeline(settings, Head::kTag);
+  const TextModel model = load_model(settings, Head::kTag);
   Progress progress = progress_of(settings, "texts");
   const Style style = Style::for_output();
   Colours colours;
   for_each_block(inputs, progress, [&](std::span<Input> block, size_t first) {
-    const auto results = pipeline.tag(texts_of(block), options);
+    const auto results = model.tag(texts_of(block), options);
     for (size_t i = 0; i < block.size(); ++i) {
       const CodePoints text(block[i].a);
+      const std::vector<Entity>& entities = results[i].entities;
       if (settings.json) {
-        print_json(first + i, block[i].a, text, results[i]);
+        print(to_json(results[i], input_of(first + i, block[i])) + "\n");
         continue;
       }
       if (first + i > 0) print("\n");
-      print("{}\n", marked(text, results[i], style, colours));
-      if (results[i].empty()) {
+      print("{}\n", marked(text, entities, style, colours));
+      if (entities.empty()) {
         print("{}\n", style.dim("  nothing found"));
         continue;
       }
       Table table({"label", "score", "place", "text"}, "lrrl");
-      for (const Entity& e : results[i])
-        table.add({printable(e.label), percent(e.score), fmt::format("{}-{}", e.place.begin, e.place.end),
-                   printable(text.at(e.place))});
+      for (const Entity& e : entities)
+        table.add({printable(e.label), percent(e.score), fmt::format("{}-{}", e.offset.begin, e.offset.end),
+                   printable(e.text)});
       print(table.text(style, output_width()));
     }
   });

@@ -7,11 +7,10 @@
 
 namespace bertie::cli {
 
-Pipeline load_pipeline(const Settings& settings, Head head) {
-  Pipeline pipeline = Pipeline::load(model_directory(settings), int(settings.threads.value_or(0)));
-  pipeline.need(head);
-  if (settings.max_length) pipeline.set_max_length(*settings.max_length);
-  return pipeline;
+TextModel load_model(const Settings& settings, Head head) {
+  TextModel model = load_model(settings);
+  model.require(head);
+  return model;
 }
 
 size_t choice_of(std::string_view option, const std::optional<std::string>& argument,
@@ -42,40 +41,20 @@ std::vector<TextPair> pairs_of(std::span<const Input> block) {
   return pairs;
 }
 
-void warn_if_cut(const Settings& settings, const Pipeline& pipeline, size_t cut, size_t count,
+JsonInput input_of(size_t index, const Input& input, bool pair) {
+  if (pair) return {.index = index, .a = input.a, .b = input.b};
+  return {.index = index, .text = input.a};
+}
+
+void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
                  std::string_view what) {
   if (cut == 0 || settings.quiet) return;
-  const size_t most = pipeline.model().config().max_tokens();
+  const size_t most = model.model().config().max_tokens();
   warn(fmt::format("{} of {} {} had more than {} tokens and were cut", cut, count, what,
-                   pipeline.max_length()),
-       pipeline.max_length() < most
+                   model.max_length(Head::kClassify)),
+       model.max_length(Head::kClassify) < most
            ? fmt::format("--max-length {}, the most this model takes, or shorter {}", most, what)
            : fmt::format("shorter {}: this model takes no more", what));
-}
-
-std::string json_begin(size_t index) { return fmt::format("{{\"index\":{}", index); }
-
-namespace {
-
-void append_name(std::string& line, std::string_view name) {
-  line += ",\"";
-  line += name;
-  line += "\":";
-}
-
-}  // namespace
-
-void json_field(std::string& line, std::string_view name, std::string_view text) {
-  append_name(line, name);
-  append_json(line, text);
-}
-void json_field(std::string& line, std::string_view name, float number) {
-  append_name(line, name);
-  append_json(line, number);
-}
-void json_field(std::string& line, std::string_view name, size_t number) {
-  append_name(line, name);
-  line += std::to_string(number);
 }
 
 std::string percent(float share) {

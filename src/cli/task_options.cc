@@ -88,7 +88,7 @@ std::vector<Command> task_commands() {
        .about =
            "Says how likely the second TEXT follows the first (BERT), or that the two stand in the right "
            "order (ALBERT).\n\n"
-           "With --json, an object a pair: text, text_pair and is_next, a probability.",
+           "With --json, an object a pair: a, b and is_next, a probability.",
        .options = {kPairFile, kMaxLength},
        .examples = {{"bertie next-sentence -m bert-base-uncased \"It rained.\" \"We got wet.\"", "one pair"},
                     {"bertie next-sentence -m bert-base-uncased --json --file pairs.tsv", "a file of pairs"}},
@@ -111,7 +111,7 @@ std::vector<Command> task_commands() {
        .most_words = 2,
        .summary = "labels of pairs: entailment, paraphrase, similarity",
        .about = "Gives the labels of two texts together, for models that were trained on pairs.\n\n"
-                "With --json, an object a pair: text, text_pair, and labels with label and score.",
+                "With --json, an object a pair: a, b, and labels with label and score.",
        .options = {kPairFile, top("show the K best labels", "all for one pair, 1 for many"), kApply,
                    kMaxLength},
        .examples = {{"bertie pair -m roberta-mnli \"A man sleeps.\" \"Somebody is awake.\"", "one pair"},
@@ -126,7 +126,7 @@ std::vector<Command> task_commands() {
            "Places count code points. A text that is longer than the model takes goes in windows that "
            "overlap; nothing is left out.\n\n"
            "With --json, an object a text: text, and entities with label, score, text, word, start, end, "
-           "first_token and tokens.",
+           "first_token and token_count.",
        .options = {file_option(),
                    {.name = "group",
                     .argument = "HOW",
@@ -218,8 +218,8 @@ std::vector<Command> task_commands() {
            "Continues each PROMPT, each line of each FILE, or each line of standard input, and shows the "
            "text as it grows. Greedy unless --temperature, --top-k, --top-p or --seed ask for drawing; "
            "the same seed draws the same text everywhere.\n\n"
-           "With --json, an object a prompt: prompt, text (the new one), ids, ended, prompt_tokens and "
-           "prompt_cut.",
+           "With --json, an object a prompt: text, generated, ids, finish_reason, prompt_tokens and "
+           "prompt_truncated.",
        .options = {file_option(),
                    {.name = "max-new-tokens",
                     .letter = 'n',

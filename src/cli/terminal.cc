@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::cli {
 namespace {

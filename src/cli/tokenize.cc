@@ -1,6 +1,7 @@
 // bertie tokenize
 #include <algorithm>
 
+#include "bertie/json.h"
 #include "bertie/tokenizer.h"
 #include "bertie/transformer.h"
 #include "cli/input.h"
@@ -45,29 +46,20 @@ class Printer {
     if (settings_.ids)
       print(fmt::format("{}\n", fmt::join(encoding.ids, " ")));
     else if (settings_.json)
-      print_json(text_index, window, encoding);
+      print_json(text_index, text, window, encoding);
     else
       print_table(text_index, text, window, encoding);
   }
 
  private:
-  void print_json(size_t text_index, std::optional<size_t> window, const Encoding& encoding) {
-    std::string line = fmt::format("{{\"index\":{}", text_index);
-    if (window) line += fmt::format(",\"window\":{}", *window);
-    line += ",\"tokens\":[";
-    for (size_t i = 0; i < encoding.size(); ++i) {
-      if (i > 0) line += ',';
-      append_json(line, tokenizer_.token(encoding.ids[i]));
-    }
-    line += "],\"ids\":";
-    append_json(line, encoding.ids);
-    line += ",\"types\":";
-    append_json(line, encoding.types);
-    line += ",\"offsets\":[";
-    for (size_t i = 0; i < encoding.size(); ++i)
-      line += fmt::format("{}[{},{}]", i > 0 ? "," : "", encoding.offsets[i].begin, encoding.offsets[i].end);
-    line += fmt::format("],\"truncated\":{}}}\n", encoding.truncated);
-    print(line);
+  void print_json(size_t text_index, std::string_view text, std::optional<size_t> window,
+                  const Encoding& encoding) {
+    JsonInput input{.index = text_index, .window = window};
+    if (settings_.pair)
+      input.a = text, input.b = *settings_.pair;
+    else
+      input.text = text;
+    print(to_json(encoding, tokenizer_, input) + "\n");
   }
 
   void print_table(size_t text_index, std::string_view text, std::optional<size_t> window,

@@ -25,9 +25,8 @@ int vocab_command(const Settings& settings) {
   meter.finish(learned.text_bytes);
 
   if (learned.dropped_below > 0 && !settings.quiet)
-    warn(fmt::format(
-             "there were too many different words; some that occur fewer than {} times were not counted",
-             learned.dropped_below),
+    warn(fmt::format("there were too many different words; some that occur fewer than {} times were not counted",
+                     learned.dropped_below),
          "a sample of the texts, or split them by language");
   const std::string out = options.out.string();
   if (settings.json) {

@@ -10,7 +10,8 @@
 #include "core/arena.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
-#include "model/weights.h"
+#include "model/access.h"
+#include "tasks/text_model_state.h"
 
 namespace bertie {
 namespace {
@@ -29,7 +30,7 @@ Grid project(Matrix<const float> x, Matrix<const float> w, std::span<const float
   std::copy(b.begin(), b.end(), linear.bias);
   Grid y(x.rows(), w.rows());
   Team team;
-  kernels::linear_forward(x, linear, kernels::Activation::none, y, team);
+  kernels::linear_forward(x, linear, kernels::Activation::kNone, y, team);
   return y;
 }
 
@@ -129,8 +130,8 @@ AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, 
 
 namespace {
 
-AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHead which) {
-  const Config& config = encoder.model().config();
+AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHead which) {
+  const Config& config = model.model().config();
   if (which.layer >= config.depth() || which.head >= config.heads)
     throw Error(fmt::format("no layer {}, head {}: the model has {} layers of {} heads", which.layer,
                             which.head, config.depth(), config.heads));
@@ -140,20 +141,21 @@ AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHe
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
                             config.max_tokens()),
                 "give a shorter text");
-  // The layers below run the kernel that Encoder::attend runs: x and the weights are then its, to the bit.
+  // The layers below run the kernel that TextModel::attend runs: x and the weights are then its, to the bit.
   Capture capture{.hidden_states = true};
   for (size_t layer = 0; layer < which.layer; ++layer) capture.attention.push_back(layer);
-  Run run(encoder.model(), encoder.threads());
+  const auto worker = TextModelAccess::worker(model);
   const int32_t offsets[2] = {0, int32_t(encoding.size())};
   const Output& output =
-      run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets}, capture);
+      worker->run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets}, capture);
+  check_finite(output.hidden_states[which.layer]);
 
-  const Weights& w = encoder.model().weights();
+  const Weights& w = weights_of(model.model());
   const LayerWeights& layer = w.layer(which.layer);
   Grid x = copy_of(output.hidden_states[which.layer]);
   if (w.family->norm_first) {
     Team team;
-    kernels::layer_norm_forward(x, which.layer == 0 ? w.embedding_norm : w.layer(which.layer - 1).output_norm,
+    kernels::layer_norm_forward(x, which.layer == 0 ? w.trunk.embeddings.norm : w.layer(which.layer - 1).output_norm,
                                 x, team);
   }
   const size_t c = config.hidden;
@@ -173,20 +175,21 @@ AttentionSteps explain(const Encoder& encoder, const Encoding& encoding, WhichHe
                 .bv = bias.subspan(2 * c, c),
                 .bo = std::span(layer.attention_out.bias, c)},
                config.heads, which.head, config.causal(), score_scale(config, which.layer));
+  check_finite(steps.weights), check_finite(steps.result);
   steps.layer = which.layer, steps.layers = config.depth();
   steps.ids = encoding.ids;
-  for (int32_t id : encoding.ids) steps.tokens.emplace_back(encoder.tokenizer().token(id));
+  for (int32_t id : encoding.ids) steps.tokens.emplace_back(model.tokenizer().token(id));
   return steps;
 }
 
 }  // namespace
 
-AttentionSteps explain(const Encoder& encoder, std::string_view text, WhichHead which) {
-  return explain(encoder, encoder.tokenizer().encode(text), which);
+AttentionSteps explain(const TextModel& model, std::string_view text, WhichHead which) {
+  return explain(model, model.tokenizer().encode(text), which);
 }
 
-AttentionSteps explain(const Encoder& encoder, std::string_view a, std::string_view b, WhichHead which) {
-  return explain(encoder, encoder.tokenizer().encode(a, b), which);
+AttentionSteps explain(const TextModel& model, std::string_view a, std::string_view b, WhichHead which) {
+  return explain(model, model.tokenizer().encode(a, b), which);
 }
 
 }  // namespace bertie

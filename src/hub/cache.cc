@@ -10,8 +10,8 @@
 #include "bertie/error.h"
 #include "core/checked.h"
 #include "core/nearest.h"
-#include "io/file.h"
 #include "hub/files.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -196,11 +196,15 @@ std::string missing_from(const fs::path& snapshot, const std::string& repository
 }
 
 std::string nearest_cached(const Hub& hub, const std::string& repository) {
+  const bool with_organization = repository.find('/') != repository.npos;
   std::vector<std::string> names;
   for (const fs::path& folder : repository_folders(hub)) names.push_back(repository_of(folder));
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = nearest(repository, views);
-  return near == repository ? std::string() : std::string(near);
+  std::vector<std::string_view> alike;  // in the form in which the name was given
+  for (std::string_view name : names)
+    alike.push_back(with_organization ? name : name.substr(name.find('/') + 1));
+  const std::string_view near = nearest(repository, alike);
+  if (near.empty() || near == repository) return {};
+  return names[size_t(std::find(alike.begin(), alike.end(), near) - alike.begin())];
 }
 
 }  // namespace hub
@@ -253,8 +257,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
     if (repository == name->repository && !entries(folder / "snapshots").empty())
       throw Error(fmt::format("the model {} is in {}, but not its revision {}", name->repository,
                               hub.cache.string(), io::quote(name->revision)),
-                  fmt::format("bertie pull {}@{}, or bertie models for what is here", name->repository,
-                              name->revision));
+                  fmt::format("download {}@{} first (bertie::pull)", name->repository, name->revision));
     if (!repository.ends_with("/" + name->repository)) continue;
     if (const auto found = hub::find_snapshot(folder, name->revision)) {
       repositories.push_back(repository);
@@ -269,8 +272,8 @@ fs::path find_model(const std::string& text, const Hub& hub) {
   const std::string near = hub::nearest_cached(hub, name->repository);
   throw Error(
       fmt::format("there is no model {}: neither a folder nor in {}", io::quote(text), hub.cache.string()),
-      near.empty() ? fmt::format("bertie pull {}", text)
-                   : fmt::format("{}, which is here; or bertie pull {}", near, text));
+      near.empty() ? fmt::format("download {} first (bertie::pull), or give a folder", text)
+                   : fmt::format("{}, which is here; or download {} first (bertie::pull)", near, text));
 }
 
 std::vector<CachedModel> cached_models(const Hub& hub) {

@@ -21,10 +21,10 @@
 #include "bertie/error.h"
 #include "bertie/hub.h"
 #include "core/checked.h"
-#include "io/file.h"
-#include "hub/http.h"
 #include "hub/cache.h"
 #include "hub/files.h"
+#include "hub/http.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/sha.h"
 
@@ -156,7 +156,7 @@ bool Pull::report(std::string_view waiting) {
 void Pull::stop_if_asked() const {
   if (stopped_)
     throw Error(fmt::format("the download of {} was stopped", name_.repository),
-                fmt::format("bertie pull {} goes on from here", name_.repository));
+                fmt::format("the next pull of {} goes on from here", name_.repository));
 }
 
 void Pull::wait(double seconds, const std::string& why) {
@@ -210,9 +210,8 @@ void Pull::explain(const std::string& what, const HttpReply& reply) const {
     throw Error(fmt::format("{} is gated: {} says {}", model, shown_, reply.status),
                 fmt::format("accept its terms at {}, then {}", hub::without_password(url_), token));
   if (code == "RevisionNotFound")
-    throw Error(
-        fmt::format("{} has no revision {}", model, quote(name_.revision)),
-        fmt::format("bertie pull {}, or the revisions at {}/tree/main", model, hub::without_password(url_)));
+    throw Error(fmt::format("{} has no revision {}", model, quote(name_.revision)),
+                fmt::format("{} alone, or a revision from {}/tree/main", model, hub::without_password(url_)));
   if (code == "EntryNotFound") throw Error(fmt::format("{} is not there, though it is in the list", what));
   // Without a token the hub says 401 for models that do not exist, too.
   if (reply.status == 404 || code == "RepoNotFound" || (reply.status == 401 && hub_.token.empty())) {

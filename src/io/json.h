@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "bertie/error.h"
+#include "io/quote.h"
 
 namespace bertie::io {
 
@@ -21,9 +22,6 @@ struct JsonLimits {
   size_t bytes = size_t{64} << 20;
   size_t depth = 64;
 };
-
-// Text from a file as an error message may show it: in quotes, control characters escaped, cut at 80 bytes.
-std::string quote(std::string_view text);
 
 // What read_json tells. Derive, and hide the calls that matter; what is not hidden is refused with an Error
 // that says what was `expected`. Strings may be moved from. A handler that is unhappy throws Error.

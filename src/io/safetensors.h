@@ -13,13 +13,12 @@
 // the one it was moved into).
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "io/file.h"
+#include "bertie/files.h"
 
 namespace bertie::io {
 
@@ -61,9 +60,9 @@ inline constexpr size_t kMaxTensorName = 512;
 
 class SafeTensors {
  public:
-  // A .safetensors file, a .safetensors.index.json file, or a folder with model.safetensors or
-  // model.safetensors.index.json in it (the first wins).
-  static SafeTensors open(const std::filesystem::path& path);
+  // A .safetensors file, a .safetensors.index.json file, or files with model.safetensors or
+  // model.safetensors.index.json among them (the first wins).
+  static SafeTensors open(const ModelFiles& files);
 
   // The same for a file that is already in memory and outlives the result; errors call it `name`.
   static SafeTensors from_memory(std::span<const std::byte> file, const std::string& name);
@@ -72,9 +71,10 @@ class SafeTensors {
   const TensorInfo* find(std::string_view name) const;                 // null where there is none
 
  private:
-  static SafeTensors open_shards(const std::filesystem::path& index);
+  static SafeTensors open_file(const ModelFiles& files, std::string_view file);
+  static SafeTensors open_shards(const ModelFiles& files, std::string_view index);
 
-  std::vector<MappedFile> files_;
+  std::vector<FileBytes> files_;
   std::vector<TensorInfo> tensors_;
 };
 

@@ -92,7 +92,7 @@ void check_range(const std::filesystem::path& file, const Placed& p, uint64_t fi
   throw Error(
       fmt::format("cannot write {}: tensor {}: element {} is {}, too large for {}", file.string(),
                   quote(p.source->name), first + uint64_t(lost - numbers.begin()), *lost, name_of(p.dtype)),
-      p.dtype == DType::kF16 ? "--dtype bf16, which has room for it" : "--dtype fp32");
+      p.dtype == DType::kF16 ? "bfloat16, which has room for it" : "float32");
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 
 #include "bertie/error.h"
 #include "core/nearest.h"
-#include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
+#include "model/attention_config.h"
 #include "model/config_json.h"
 #include "model/weights.h"
 
@@ -49,11 +50,10 @@ std::vector<std::string> labels_from(const json& config, const std::string& name
 
 }  // namespace
 
-ConfigFile read_config(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::is_directory(path, error) ? path / "config.json" : path;
-  const io::MappedFile mapped(file);
-  return {file.string(), io::parse_json(mapped.text(), file.string())};
+ConfigFile read_config(const ModelFiles& files) {
+  const std::string_view file = files.only().empty() ? io::kConfigFile : std::string_view(files.only());
+  const std::string name = files.name_of(file);
+  return {name, io::parse_json(files.read(file).text(), name)};
 }
 
 int32_t token_id(const json& config, const char* key, const std::string& name, int32_t standard) {
@@ -81,8 +81,8 @@ void check_dropout(const std::string& name, double rate) {
     throw Error(fmt::format("{}: dropout is {}; it must be from 0 to 1", name, rate));
 }
 
-Config Config::load(const std::filesystem::path& path) {
-  const auto [name, root] = read_config(path);
+Config Config::load(const ModelFiles& files) {
+  const auto [name, root] = read_config(files);
   const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
   const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")
@@ -139,6 +139,8 @@ Config Config::load(const std::filesystem::path& path) {
   };
   own(f.keys.classifier_dropout, c.classifier_dropout);
   own(f.keys.embedding_dropout, c.embedding_dropout);
+  if (const auto attention = root.find("attention"); attention != root.end() && attention->is_object())
+    c.attention = read_attention(*attention, name);
   c.check(name);
   return c;
 }
@@ -176,6 +178,7 @@ std::string Config::to_json() const {
     for (size_t i = 0; i < labels.size(); ++i) names[std::to_string(i)] = labels[i], ids[labels[i]] = i;
     out["id2label"] = names, out["label2id"] = ids;
   }
+  if (!attention.is_standard()) out["attention"] = attention_json(attention);
   return out.dump(2) + "\n";
 }
 
@@ -233,6 +236,7 @@ void Config::check(const std::string& name) const {
     check_dropout(name, p);
   if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
+  check_attention(*this, name);
 }
 
 size_t Config::max_tokens() const {

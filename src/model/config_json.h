@@ -1,9 +1,9 @@
 #pragma once
 // What reading and writing config.json has in common for all models.
-#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "bertie/files.h"
 #include "io/json.h"
 
 namespace bertie {
@@ -12,8 +12,8 @@ struct ConfigFile {
   std::string name;  // for errors
   nlohmann::json root;
 };
-// config.json, or the one in a directory.
-ConfigFile read_config(const std::filesystem::path& path);
+// config.json, or the one file that `files` is.
+ConfigFile read_config(const ModelFiles& files);
 
 // A token's id; -1 for null, `standard` where there is none. Of several, the first.
 int32_t token_id(const nlohmann::json& config, const char* key, const std::string& name, int32_t standard);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bertie/error.h"
+#include "io/model_file_names.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -58,16 +59,14 @@ struct Opened {
   Checkpoint checkpoint;
 };
 
-Opened open_checkpoint(const std::filesystem::path& directory) {
-  std::error_code error;
-  if (!std::filesystem::exists(directory, error))
-    throw Error(
-        fmt::format("no model at {}", directory.string()),
-        "give the path of a directory with config.json, model.safetensors and vocab.txt or tokenizer.json");
-  auto w = std::make_shared<Weights>(Config::load(directory), (directory / "config.json").string());
-  w->files = io::SafeTensors::open(directory);
+Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
+  if (!files.exists())
+    throw Error(fmt::format("no model at {}", files.name()),
+                "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
+  auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
+  w->files = io::SafeTensors::open(files);
   const Family& f = *w->family;
-  Checkpoint checkpoint(w->files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
+  Checkpoint checkpoint(w->files, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
   const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
   w->has_pooler =
       !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));
@@ -75,16 +74,18 @@ Opened open_checkpoint(const std::filesystem::path& directory) {
   w->declare();
   for (const TensorSpec& t : w->tensors) checkpoint.get(t);
   know_unused(checkpoint, *w);
-  checkpoint.expect_no_others(w->tensors);
+  checkpoint.report_others(w->tensors, options);
   return {std::move(w), std::move(checkpoint)};
 }
 
 }  // namespace
 
-void check_checkpoint(const std::filesystem::path& directory) { open_checkpoint(directory); }
+void check_checkpoint(const std::filesystem::path& directory) {
+  open_checkpoint(directory, {.strict = true});
+}
 
-Model Model::load(const std::filesystem::path& directory) {
-  const Opened opened = open_checkpoint(directory);
+Model Model::load(const ModelFiles& files, const WeightsOptions& options) {
+  const Opened opened = open_checkpoint(files, options);
   const std::shared_ptr<Weights>& w = opened.weights;
   w->memory = load_tensors(w->tensors, opened.checkpoint);
   return Model(w);

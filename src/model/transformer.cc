@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bertie/error.h"
+#include "io/model_file_names.h"
 #include "model/cache.h"
 #include "model/transformer_weights.h"
 
@@ -36,15 +37,14 @@ void check_positions(Checkpoint& checkpoint, const TransformerWeights& w, const 
 
 }  // namespace
 
-Transformer Transformer::load(const std::filesystem::path& directory) {
-  std::error_code error;
-  if (!std::filesystem::exists(directory, error))
-    throw Error(fmt::format("no model at {}", directory.string()),
-                "give the path of a directory with config.json and model.safetensors");
-  const std::string where = directory.string();
-  auto w = std::make_shared<TransformerWeights>(TransformerConfig::load(directory),
-                                                (directory / "config.json").string());
-  w->files = io::SafeTensors::open(directory);
+Transformer Transformer::load(const ModelFiles& files, const WeightsOptions& options) {
+  if (!files.exists())
+    throw Error(fmt::format("no model at {}", files.name()),
+                "a folder with config.json and model.safetensors");
+  const std::string where = files.name();
+  auto w =
+      std::make_shared<TransformerWeights>(TransformerConfig::load(files), files.name_of(io::kConfigFile));
+  w->files = io::SafeTensors::open(files);
   Checkpoint checkpoint(w->files, where, "model.", "shared.weight");
   w->has_logits_bias = checkpoint.find("final_logits_bias");
   w->declare();
@@ -54,7 +54,7 @@ Transformer Transformer::load(const std::filesystem::path& directory) {
   // Copies of the one table of words.
   for (const std::string& side : kSides) checkpoint.know(side + "embed_tokens.weight");
   checkpoint.know("lm_head.weight");
-  checkpoint.expect_no_others(w->tensors);
+  checkpoint.report_others(w->tensors, options);
   w->memory = load_tensors(w->tensors, checkpoint);
   return Transformer(std::move(w));
 }

@@ -16,13 +16,13 @@ TransformerConfig TransformerConfig::big() {
           .dropout = 0.3};
 }
 
-bool TransformerConfig::describes(const std::filesystem::path& path) {
-  const auto [name, root] = read_config(path);
+bool TransformerConfig::describes(const ModelFiles& files) {
+  const auto [name, root] = read_config(files);
   return io::get_string(root, "model_type", name, "") == "marian";
 }
 
-TransformerConfig TransformerConfig::load(const std::filesystem::path& path) {
-  const auto [name, root] = read_config(path);
+TransformerConfig TransformerConfig::load(const ModelFiles& files) {
+  const auto [name, root] = read_config(files);
   const std::string type = io::get_string(root, "model_type", name, "");
   if (type != "marian")
     throw Error(fmt::format("{}: model_type is {}; an encoder-decoder has \"marian\"", name, io::quote(type)),

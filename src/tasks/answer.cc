@@ -9,8 +9,8 @@
 
 #include "bertie/error.h"
 #include "tasks/code_points.h"
-#include "tasks/pipeline_state.h"
-#include "text/unicode.h"
+#include "tasks/text_model_state.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {
@@ -95,14 +95,14 @@ std::string lowercased(std::string_view text) {
 // Answers found so far. One that was found before, in whatever letters, adds to its score.
 class Found {
  public:
-  void add(std::string_view text, Offset place, float score) {
+  void add(std::string_view text, Offset offset, float score) {
     std::string key = lowercased(text);
     const auto [known, fresh] = places_.emplace(std::move(key), answers_.size());
     if (!fresh) {
       answers_[known->second].score += score;
       return;
     }
-    answers_.push_back({std::string(text), score, place});
+    answers_.push_back({std::string(text), score, offset});
   }
   void add_null(float score) { answers_.push_back({"", score, {}}); }
 
@@ -120,38 +120,41 @@ class Found {
 
 }  // namespace
 
-std::vector<std::vector<Answer>> Pipeline::answer(std::span<const Question> questions,
-                                                  const AnswerOptions& options) {
-  State& s = *state_;
-  if (options.top == 0 || options.max_tokens == 0)
-    throw Error("AnswerOptions: top and max_tokens are at least 1");
-  const size_t max_length = options.max_length.value_or(std::min<size_t>(s.max_length, 384));
+std::vector<Answering> TextModel::answer(std::span<const Question> questions,
+                                         const AnswerOptions& options) const {
+  require(Head::kAnswer);
+  if (options.top == 0 || options.max_answer_tokens == 0)
+    throw Error("top and max_answer_tokens are at least 1");
+  const size_t max_length = options.max_length.value_or(std::min<size_t>(state_->head_length(), 384));
   if (max_length > model().config().max_tokens())
-    throw Error(fmt::format("windows of {} tokens are too long: this model takes {}", max_length,
+    throw Error(fmt::format("max_length {} is too long for a window: this model takes {} tokens", max_length,
                             model().config().max_tokens()));
-  std::vector<std::vector<Answer>> out(questions.size());
+  const auto worker = state_->workers->take();
+  Encoding& encoding = worker->encoding;
+  Sequences& sequences = worker->sequences;
+  std::vector<Answering> out(questions.size());
 
   const auto add = [&](size_t i) {
     auto [question, context] = questions[i];
-    tokenizer().encode_into(question, {.max_length = options.max_question, .add_special_tokens = false},
-                            s.encoding);
-    if (s.encoding.truncated) {
-      ++s.truncated;
-      question = text_at(question, {0, s.encoding.offsets.empty() ? 0 : s.encoding.offsets.back().end});
+    tokenizer().encode_into(
+        question, {.max_length = options.max_question_tokens, .add_special_tokens = false}, encoding);
+    if (encoding.truncated) {
+      out[i].question_truncated = true;
+      question = text_at(question, {0, encoding.offsets.empty() ? 0 : encoding.offsets.back().end});
     }
     EncodeOptions windows{.max_length = max_length, .truncate = Truncate::kOnlySecond};
-    tokenizer().encode_into(question, context, windows, s.encoding);
-    if (!s.encoding.truncated) return s.sequences.add_with_places(s.encoding);
-    const auto room = size_t(std::count(s.encoding.sequences.begin(), s.encoding.sequences.end(), 1));
+    tokenizer().encode_into(question, context, windows, encoding);
+    if (!encoding.truncated) return sequences.add_with_places(encoding);
+    const auto room = size_t(std::count(encoding.sequences.begin(), encoding.sequences.end(), 1));
     windows.stride = options.stride.value_or(std::min<size_t>(max_length / 2, 128));
     if (!options.stride && windows.stride >= room) windows.stride = room / 2;
     for (const Encoding& window : tokenizer().encode_windows(question, context, windows))
-      s.sequences.add_with_places(window);
+      sequences.add_with_places(window);
   };
   const auto use = [&](size_t, size_t sequence, Matrix<const float> logits) {
-    s.scores.resize(s.sequences.ids.size() * 2);
+    worker->scores.resize(sequences.ids.size() * 2);
     for (size_t t = 0; t < logits.rows(); ++t)
-      std::copy_n(logits.row(t), 2, &s.scores[(s.sequences.starts[sequence] + t) * 2]);
+      std::copy_n(logits.row(t), 2, &worker->scores[(sequences.starts[sequence] + t) * 2]);
   };
   const auto finish = [&](size_t i, size_t first, size_t end) {
     const CodePoints context(questions[i].context);
@@ -160,33 +163,38 @@ std::vector<std::vector<Answer>> Pipeline::answer(std::span<const Question> ques
     float none = 1e6f;
     Found found;
     for (size_t sequence = first; sequence < end; ++sequence) {
-      const Sequences& all = s.sequences;
-      const size_t start = all.starts[sequence], n = all.length(sequence);
-      const Window w{all.ids_of(sequence),
-                     std::span(all.words).subspan(start, n),
-                     std::span(all.texts).subspan(start, n),
-                     std::span(all.offsets).subspan(start, n),
-                     {s.scores.data() + start * 2, n, 2}};
+      const size_t start = sequences.starts[sequence], n = sequences.length(sequence);
+      const Window w{sequences.ids_of(sequence),
+                     std::span(sequences.words).subspan(start, n),
+                     std::span(sequences.texts).subspan(start, n),
+                     std::span(sequences.offsets).subspan(start, n),
+                     {worker->scores.data() + start * 2, n, 2}};
       if (n == 0) continue;
       const std::vector<float> starts = probabilities(w, 0, tokenizer().cls_id()),
                                ends = probabilities(w, 1, tokenizer().cls_id());
       none = std::min(none, starts[0] * ends[0]);
-      for (const Span& span : best_spans(w, starts, ends, count, options.max_tokens)) {
-        const Offset place = options.whole_words
-                                 ? whole_words(w, span)
-                                 : Offset{w.offsets[span.first].begin, w.offsets[span.last].end};
-        found.add(context.at(place), place, span.score);
+      for (const Span& span : best_spans(w, starts, ends, count, options.max_answer_tokens)) {
+        const Offset offset = options.whole_words
+                                  ? whole_words(w, span)
+                                  : Offset{w.offsets[span.first].begin, w.offsets[span.last].end};
+        found.add(context.at(offset), offset, span.score);
       }
     }
-    if (options.may_be_empty) found.add_null(none);
-    out[i] = found.best(options.top);
+    if (options.allow_no_answer) found.add_null(none);
+    out[i].answers = found.best(options.top);
+    out[i].windows = end - first;
   };
-  s.work({.head = Head::kAnswer, .inputs = questions.size(), .add = add, .use = use, .finish = finish});
+  run_work(*worker, {.head = Head::kAnswer,
+                     .inputs = questions.size(),
+                     .add = add,
+                     .use = use,
+                     .finish = finish,
+                     .progress = options.progress});
   return out;
 }
 
-std::vector<Answer> Pipeline::answer(std::string_view question, std::string_view context,
-                                     const AnswerOptions& options) {
+Answering TextModel::answer(std::string_view question, std::string_view context,
+                            const AnswerOptions& options) const {
   const Question one{question, context};
   return std::move(answer(std::span(&one, 1), options)[0]);
 }

@@ -8,9 +8,9 @@
 
 namespace bertie {
 
-void check_finite(Matrix<const float> logits) {
-  for (size_t r = 0; r < logits.rows(); ++r)
-    for (float x : logits[r])
+void check_finite(Matrix<const float> numbers) {
+  for (size_t r = 0; r < numbers.rows(); ++r)
+    for (float x : numbers[r])
       if (!std::isfinite(x))
         throw Error("the model's numbers are not finite: NaN or infinity came out",
                     "the checkpoint is damaged, or was stored in fp16 although its numbers are too large");
@@ -76,7 +76,7 @@ void Batches::run(Run& run, const Sequences& all, std::optional<Head> head, cons
     }
     const Output& output =
         run.forward({.ids = ids_, .types = types_, .offsets = offsets_}, {.head = head, .rows = rows_});
-    if (head) check_finite(output.logits);
+    check_finite(head ? output.logits : output.last_hidden);
     for (size_t b = 0, row = 0; first + b < last; ++b) {
       const size_t i = order_[first + b];
       const auto begin = size_t(offsets_[b]), count = all.length(i), wanted = all.wanted_count(i);

@@ -34,7 +34,7 @@ struct Sequences {
 };
 
 // Error if a number is NaN or infinite: such a model has no answers, and comparing them has no order.
-void check_finite(Matrix<const float> logits);
+void check_finite(Matrix<const float> numbers);
 
 // Workspace for running them; it keeps its memory.
 class Batches {

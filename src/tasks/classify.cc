@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tasks/pipeline_state.h"
+#include "tasks/text_model_state.h"
 
 namespace bertie {
 namespace {
@@ -27,36 +27,47 @@ std::vector<Scored> labelled(const Config& config, Apply apply, std::span<const 
   return out;
 }
 
-// Texts and pairs differ in how they are encoded alone.
-template <class State, class Input>
-std::vector<std::vector<Scored>> classify_all(State& s, std::span<const Input> inputs, Apply apply) {
-  std::vector<std::vector<Scored>> out(inputs.size());
-  s.work(
-      {.head = Head::kClassify,
-       .inputs = inputs.size(),
-       .add = [&](size_t i) { s.add_cut(inputs[i]); },
-       .use = [&](size_t i, size_t,
-                  Matrix<const float> logits) { out[i] = labelled(s.model().config(), apply, logits[0]); }});
+// Texts and pairs differ in how they are encoded alone: inputs[i] is a std::string_view or a TextPair.
+std::vector<Classification> classify_all(const LoadedModel& loaded, Worker& worker, size_t max_length,
+                                         const auto& inputs, const ClassifyOptions& options) {
+  std::vector<Classification> out(inputs.size());
+  run_work(worker, {.head = Head::kClassify,
+                    .inputs = inputs.size(),
+                    .add =
+                        [&](size_t i) {
+                          add_cut(worker, loaded.tokenizer, inputs[i], max_length);
+                          out[i].tokens = worker.encoding.size();
+                          out[i].truncated = worker.encoding.truncated;
+                        },
+                    .use =
+                        [&](size_t i, size_t, Matrix<const float> logits) {
+                          out[i].labels = labelled(loaded.model.config(), options.apply, logits[0]);
+                        },
+                    .progress = options.progress});
   return out;
 }
 
 }  // namespace
 
-std::vector<std::vector<Scored>> Pipeline::classify(std::span<const std::string_view> texts, Apply apply) {
-  return classify_all(*state_, texts, apply);
+std::vector<Classification> TextModel::classify(const Texts& texts, const ClassifyOptions& options) const {
+  require(Head::kClassify);
+  return classify_all(*state_->loaded, *state_->workers->take(), state_->head_length(), texts, options);
 }
 
-std::vector<std::vector<Scored>> Pipeline::classify(std::span<const TextPair> pairs, Apply apply) {
-  return classify_all(*state_, pairs, apply);
+std::vector<Classification> TextModel::classify(std::span<const TextPair> pairs,
+                                                const ClassifyOptions& options) const {
+  require(Head::kClassify);
+  return classify_all(*state_->loaded, *state_->workers->take(), state_->head_length(), pairs, options);
 }
 
-std::vector<Scored> Pipeline::classify(std::string_view text, Apply apply) {
-  return std::move(classify(std::span(&text, 1), apply)[0]);
+Classification TextModel::classify(std::string_view text, const ClassifyOptions& options) const {
+  return std::move(classify(Texts(std::span(&text, 1)), options)[0]);
 }
 
-std::vector<Scored> Pipeline::classify(std::string_view a, std::string_view b, Apply apply) {
+Classification TextModel::classify(std::string_view a, std::string_view b,
+                                   const ClassifyOptions& options) const {
   const TextPair pair{a, b};
-  return std::move(classify(std::span(&pair, 1), apply)[0]);
+  return std::move(classify(std::span(&pair, 1), options)[0]);
 }
 
 }  // namespace bertie

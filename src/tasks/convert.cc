@@ -1,4 +1,4 @@
-#include "tasks/convert.h"
+#include "bertie/convert.h"
 
 #include <fmt/format.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "io/safetensors_writer.h"
 #include "model/rename.h"
 #include "model/weights.h"
@@ -30,40 +31,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // What comes along from beside the tensors, and from beside modules.json.
-constexpr std::string_view kBesideTensors[] = {"generation_config.json",
-                                               "tokenizer.json",
-                                               "tokenizer_config.json",
-                                               "special_tokens_map.json",
-                                               "added_tokens.json",
-                                               "vocab.txt",
-                                               "vocab.json",
-                                               "merges.txt",
-                                               "spiece.model",
-                                               "sentencepiece.bpe.model",
-                                               "sentence_bert_config.json"};
-constexpr std::string_view kBesideModules[] = {"modules.json", "config_sentence_transformers.json",
-                                               "sentence_bert_config.json"};
+bool is_beside_tensors(std::string_view name) {
+  return io::is_small_model_file(name) && name != io::kConfigFile && name != io::kModulesFile &&
+         name != io::kSentenceTransformersFile;
+}
+constexpr std::string_view kBesideModules[] = {io::kModulesFile, io::kSentenceTransformersFile,
+                                               io::kSentenceConfigFile};
 
 bool is_module_file(const fs::path& file) {
   const std::string extension = file.extension().string();
   return extension == ".json" || extension == ".safetensors" || extension == ".txt";
-}
-
-// A relative path, "." for the folder itself.
-std::string without_slash(const fs::path& path) {
-  return (path / "").parent_path().empty() ? "." : (path / "").parent_path().lexically_normal().string();
-}
-
-// The folders that modules.json names, relative; none where there is no modules.json.
-std::vector<std::string> module_paths(const fs::path& folder) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  if (!fs::exists(folder / "modules.json", error)) return paths;
-  const std::string name = (folder / "modules.json").string();
-  for (const nlohmann::json& module : io::parse_json(io::MappedFile(name).text(), name))
-    if (const std::string path = without_slash(io::get_string(module, "path", name, "")); path != ".")
-      paths.push_back(path);
-  return paths;
 }
 
 // What in a folder convert would not have written itself, the first by name, or nothing.
@@ -71,14 +48,14 @@ std::string strange_entry(const fs::path& folder) {
   const auto is_one_of = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  const std::vector<std::string> modules = module_paths(folder);
-  const std::string model = without_slash(transformer_folder(folder).lexically_relative(folder));
+  const std::vector<std::string> modules = module_folders(folder);
+  const std::string model = transformer_folder(folder);
   std::set<std::string> strange;
   std::error_code error;
   for (fs::recursive_directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
     const fs::path path = i->path().lexically_relative(folder);
     const std::string name = path.filename().string();
-    const std::string parent = without_slash(path.parent_path());
+    const std::string parent = path.parent_path().generic_string();
     bool ours = false;  // as links and devices are not
     if (!i->is_symlink() && i->is_directory()) {
       ours = std::any_of(modules.begin(), modules.end(),
@@ -86,8 +63,8 @@ std::string strange_entry(const fs::path& folder) {
       if (!ours) i.disable_recursion_pending();  // it may be large
     } else if (!i->is_symlink() && i->is_regular_file()) {
       ours = (parent == model &&
-              (name == "config.json" || name == "model.safetensors" || is_one_of(kBesideTensors, name))) ||
-             (parent == "." && is_one_of(kBesideModules, name)) ||
+              (name == io::kConfigFile || name == io::kWeightsFile || is_beside_tensors(name))) ||
+             (parent.empty() && is_one_of(kBesideModules, name)) ||
              (is_one_of(modules, parent) && is_module_file(path));
     }
     if (!ours) strange.insert(path.string());
@@ -113,7 +90,7 @@ class NewFolder {
       replaces_ = !fs::is_empty(to_, error);
       if (replaces_ && !force)
         throw Error(fmt::format("{} is there already, and not empty", to.string()),
-                    "another name, or --force to replace it");
+                    "another name, or `force` to replace it");
       if (replaces_) check_replaceable();
     }
     io::Beside made = io::make_beside(to_, [](const char* name) { return mkdir(name, 0777); });
@@ -142,16 +119,16 @@ class NewFolder {
   }
 
  private:
-  // --force is for models, not for somebody's home: everything in the folder is lost.
+  // `force` is for models, not for somebody's home: everything in the folder is lost.
   void check_replaceable() const {
     std::error_code error;
-    const fs::path model = transformer_folder(to_);
-    for (const char* needed : {"config.json", "model.safetensors"})
+    const fs::path model = to_ / transformer_folder(to_);
+    for (std::string_view needed : {io::kConfigFile, io::kWeightsFile})
       if (!fs::exists(model / needed, error))
         throw Error(fmt::format("{} is not a model's folder: it has no {}", to_.string(), needed),
-                    "another name; --force replaces models only");
+                    "another name; `force` replaces models only");
     if (const std::string strange = strange_entry(to_); !strange.empty())
-      throw Error(fmt::format("{} has {} in it, which convert would not have written; --force would "
+      throw Error(fmt::format("{} has {} in it, which convert would not have written; `force` would "
                               "delete it",
                               to_.string(), io::quote(strange)),
                   "another name, or move it elsewhere");
@@ -175,14 +152,20 @@ struct Job {
 
 class Converter {
  public:
-  explicit Converter(const Conversion& conversion) : c_(conversion) {}
+  explicit Converter(const ConvertOptions& options) : c_(options) {
+    constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
+    if (c_.precision) dtype_ = kTypes[size_t(*c_.precision)];
+  }
 
-  Converted run() {
+  Conversion run() {
     std::error_code error;
     if (!fs::exists(c_.from, error))
       throw Error(fmt::format("cannot convert {}: there is no such file or folder", c_.from.string()));
     if (fs::is_directory(c_.from, error)) source_ = c_.from;
-    tensors_at_ = source_.empty() ? c_.from : transformer_folder(source_);
+    tensors_at_ = c_.from;
+    if (!source_.empty())
+      if (const std::string below = transformer_folder(source_); !below.empty())
+        tensors_at_ = source_ / below;
     beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
     if (beside_.empty()) beside_ = ".";
     refuse_own_folder();
@@ -243,7 +226,7 @@ class Converter {
         if (file.empty() && fs::exists(beside_ / name, error)) file = beside_ / name;
     if (file.empty())
       throw Error(fmt::format("no config.json in {}", beside_.string()),
-                  "--config FILE, with the model's shape as transformers or Google's BERT writes it");
+                  "name one (`config`), with the model's shape as transformers or Google's BERT writes it");
     config_at_ = file;
     const io::MappedFile mapped(file);
     std::string text(mapped.text());
@@ -257,12 +240,12 @@ class Converter {
       json["model_type"] = albert ? "albert" : "bert";
       changed = true;
     }
-    if (c_.dtype) {
-      const char* name = *c_.dtype == io::DType::kF16    ? "float16"
-                         : *c_.dtype == io::DType::kBF16 ? "bfloat16"
-                                                         : "float32";
+    if (dtype_) {
+      const char* name = *dtype_ == io::DType::kF16    ? "float16"
+                         : *dtype_ == io::DType::kBF16 ? "bfloat16"
+                                                       : "float32";
       const bool retyped = std::any_of(inputs_.begin(), inputs_.end(),
-                                       [&](const InputTensor& t) { return t.dtype != *c_.dtype; });
+                                       [&](const InputTensor& t) { return t.dtype != *dtype_; });
       bool said = false;
       for (const char* key : {"dtype", "torch_dtype"})
         if (json.contains(key)) {
@@ -303,9 +286,8 @@ class Converter {
     const std::string_view meant = nearest(name, names);
     throw Error(
         fmt::format("{}: tensor {} belongs to nothing that the model has", c_.from.string(), io::quote(from)),
-        fmt::format("{}--drop {} or --drop-unknown leaves it out",
-                    meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant)),
-                    from));
+        fmt::format("{}`drop` with its name or `drop_unknown` leaves it out",
+                    meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant))));
   }
 
   // What becomes of each tensor.
@@ -317,11 +299,11 @@ class Converter {
     for (const InputTensor& t : inputs_) {
       Renamed r = rename_tensor(t.name, config.model_type);
       if (to_drop.erase(t.name) + to_drop.erase(r.name) > 0) {
-        result_.dropped.emplace_back(t.name, "--drop");
+        result_.dropped.push_back({t.name, "as asked"});
         continue;
       }
       if (r.name.empty()) {
-        result_.dropped.emplace_back(t.name, r.dropped);
+        result_.dropped.push_back({t.name, std::string(r.dropped)});
         continue;
       }
       const bool is_known = known_.contains(r.name) || known_.contains(prefix + r.name);
@@ -330,7 +312,7 @@ class Converter {
       const bool unused = !config.tied && r.name == bias;
       if (!is_known && !copy && !unused) {
         if (!c_.drop_unknown) unknown(r.name, t.name);
-        result_.dropped.emplace_back(t.name, "nothing that the model has");
+        result_.dropped.push_back({t.name, "nothing that the model has"});
         continue;
       }
       if (t.dtype != io::DType::kF32 && t.dtype != io::DType::kF16 && t.dtype != io::DType::kBF16 &&
@@ -343,8 +325,9 @@ class Converter {
       std::vector<std::string_view> there;
       for (const InputTensor& t : inputs_) there.push_back(t.name);
       const std::string_view meant = nearest(*to_drop.begin(), there);
-      throw Error(fmt::format("{}: --drop {}: there is no such tensor", c_.from.string(), *to_drop.begin()),
-                  meant.empty() ? "" : fmt::format("--drop {}", meant));
+      throw Error(
+          fmt::format("{}: there is no tensor {} to drop", c_.from.string(), io::quote(*to_drop.begin())),
+          meant.empty() ? "" : fmt::format("{} is there", io::quote(meant)));
     }
     if (config.tied && !decoder.empty()) {
       drop_copy(decoder + ".weight", prefix, std::string(f.embeddings.word) + ".weight");
@@ -355,7 +338,7 @@ class Converter {
 
   void add_job(const InputTensor& t, const Renamed& r) {
     Job job{.input = &t, .name = r.name, .shape = t.shape, .transposed = r.transposed, .dtype = t.dtype};
-    if (c_.dtype) job.dtype = *c_.dtype;
+    if (dtype_) job.dtype = *dtype_;
     if (job.dtype == io::DType::kF64) job.dtype = io::DType::kF32;
     if (r.squeezed) std::erase(job.shape, size_t{1});
     if (r.squeezed && job.shape.empty() && !t.shape.empty()) job.shape = {1};
@@ -369,7 +352,7 @@ class Converter {
     if (!is_new)
       throw Error(fmt::format("{}: tensors {} and {} are both {}", c_.from.string(),
                               io::quote(at->second.input->name), io::quote(t.name), r.name),
-                  fmt::format("--drop {}", t.name));
+                  fmt::format("drop {}", io::quote(t.name)));
     result_.renamed += r.name != t.name;
   }
 
@@ -393,8 +376,9 @@ class Converter {
       throw Error(
           fmt::format("{}: tensor {} should be a copy of {}, to which config.json ties it, but it differs",
                       c_.from.string(), io::quote(a.input->name), io::quote(b.input->name)),
-          fmt::format("--drop {}, or \"tie_word_embeddings\": false in config.json", a.input->name));
-    result_.dropped.emplace_back(a.input->name, "a copy of " + b.name);
+          fmt::format("drop {}, or say \"tie_word_embeddings\": false in config.json",
+                      io::quote(a.input->name)));
+    result_.dropped.push_back({a.input->name, "a copy of " + b.name});
     jobs_.erase(from);
   }
 
@@ -422,7 +406,7 @@ class Converter {
       };
       sources.push_back({.name = name, .shape = job.shape, .read = read, .dtype = job.dtype});
     }
-    io::write_safetensors(file, c_.dtype.value_or(io::DType::kF32), sources);
+    io::write_safetensors(file, dtype_.value_or(io::DType::kF32), sources);
     if (c_.progress) c_.progress(done, total);
     result_.tensors = sources.size();
     result_.bytes = done;
@@ -441,13 +425,14 @@ class Converter {
 
   // The tokenizer and whatever else makes a model's folder; weights in other formats stay behind.
   void copy_others(const fs::path& folder, const fs::path& model) const {
-    for (const std::string_view name : kBesideTensors) copy(beside_ / name, model / name);
+    for (const std::string_view name : io::small_model_files())
+      if (is_beside_tensors(name)) copy(beside_ / name, model / name);
     if (source_.empty()) return;
     std::error_code error;
-    if (!fs::exists(source_ / "modules.json", error)) return;
+    if (!fs::exists(source_ / io::kModulesFile, error)) return;
     for (const std::string_view name : kBesideModules) copy(source_ / name, folder / name);
     load_modules(source_, Config::load(model).hidden);  // says what is wrong with it; its paths stay inside
-    for (const std::string& path : module_paths(source_)) {
+    for (const std::string& path : module_folders(source_)) {
       if (source_ / path == tensors_at_ || !fs::is_directory(source_ / path, error)) continue;
       for (const fs::directory_entry& entry : fs::directory_iterator(source_ / path))
         if (is_module_file(entry.path())) copy(entry.path(), folder / path / entry.path().filename());
@@ -464,7 +449,8 @@ class Converter {
     out.commit();
   }
 
-  const Conversion& c_;
+  const ConvertOptions& c_;
+  std::optional<io::DType> dtype_;
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it
   fs::path config_at_;
@@ -472,11 +458,11 @@ class Converter {
   std::vector<InputTensor> inputs_;
   std::map<std::string, std::vector<size_t>, std::less<>> known_;
   std::map<std::string, Job> jobs_;  // by new name
-  Converted result_;
+  Conversion result_;
 };
 
 }  // namespace
 
-Converted convert_model(const Conversion& conversion) { return Converter(conversion).run(); }
+Conversion convert(const ConvertOptions& options) { return Converter(options).run(); }
 
 }  // namespace bertie

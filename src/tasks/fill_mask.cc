@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "bertie/error.h"
-#include "tasks/pipeline_state.h"
+#include "tasks/text_model_state.h"
 
 namespace bertie {
 namespace {
@@ -37,12 +37,16 @@ std::vector<int32_t> candidates(const Tokenizer& tokenizer, std::span<const std:
   return ids;
 }
 
-// The text again with one mask filled.
-std::string filled(const Tokenizer& tokenizer, std::vector<int32_t> ids, size_t at, int32_t id,
-                   bool skip_special) {
-  ids[at] = id;
-  std::erase(ids, tokenizer.pad_id());
-  return tokenizer.decode(ids, skip_special);
+// The text again with one mask filled. Other masks stay; the special tokens that encoding added do not.
+std::string filled(const Tokenizer& tokenizer, const Sequences& sequences, size_t sequence, size_t at,
+                   int32_t id) {
+  const size_t start = sequences.starts[sequence];
+  std::vector<int32_t> ids;
+  for (size_t t = 0; t < sequences.length(sequence); ++t) {
+    const int32_t shown = t == at ? id : sequences.ids[start + t];
+    if (sequences.texts[start + t] >= 0 && shown != tokenizer.pad_id()) ids.push_back(shown);
+  }
+  return tokenizer.decode(ids, sequences.wanted_count(sequence) == 1);
 }
 
 [[noreturn]] void no_mask(const Tokenizer& tokenizer, bool cut) {
@@ -55,60 +59,60 @@ std::string filled(const Tokenizer& tokenizer, std::vector<int32_t> ids, size_t 
 
 }  // namespace
 
-std::vector<std::vector<std::vector<Fill>>> Pipeline::fill_mask(std::span<const std::string_view> texts,
-                                                                size_t top,
-                                                                std::span<const std::string> targets) {
-  State& s = *state_;
-  s.need(Head::kMaskedLm);
+std::vector<MaskFilling> TextModel::fill_mask(const Texts& texts, const FillMaskOptions& options) const {
+  require(Head::kMaskedLm);
   const int32_t mask = tokenizer().mask_id();
   if (mask < 0)
     throw Error("this model's tokenizer has no mask token", "a model that was trained with masks");
-  const std::vector<int32_t> ids = candidates(tokenizer(), targets, model().config().vocabulary);
-  top = std::min(top, ids.size());
+  const std::vector<int32_t> ids = candidates(tokenizer(), options.targets, model().config().vocabulary);
+  const size_t top = std::min(options.top, ids.size());
+  const auto worker = state_->workers->take();
+  Sequences& sequences = worker->sequences;
   std::vector<int32_t> best(ids.size());
-  std::vector<std::vector<std::vector<Fill>>> out(texts.size());
+  std::vector<MaskFilling> out(texts.size());
   std::vector<bool> masked(texts.size());
-  s.work({.head = Head::kMaskedLm,
-          .inputs = texts.size(),
-          .add =
-              [&](size_t i) {
-                s.add_cut(texts[i]);
-                for (size_t t = 0; t < s.encoding.size(); ++t)
-                  if (s.encoding.ids[t] == mask) s.sequences.want(t), masked[i] = true;
-                if (!masked[i] && s.encoding.size() > 0) s.sequences.want(0);  // none is not all
-              },
-          .use =
-              [&](size_t i, size_t sequence, Matrix<const float> logits) {
-                if (!masked[i]) return;
-                const std::span<const int32_t> text = s.sequences.ids_of(sequence);
-                out[i].resize(logits.rows());
-                for (size_t m = 0; m < logits.rows(); ++m) {
-                  const std::span<const float> row = logits[m];
-                  const double most = *std::max_element(row.begin(), row.end());
-                  double sum = 0;
-                  for (float x : row) sum += std::exp(double(x) - most);
-                  std::partial_sort_copy(ids.begin(), ids.end(), best.begin(), best.begin() + ptrdiff_t(top),
-                                         [&](int32_t a, int32_t b) {
-                                           const float x = row[size_t(a)], y = row[size_t(b)];
-                                           return x > y || (x == y && a < b);
-                                         });
-                  const auto at = size_t(s.sequences.wanted[s.sequences.wanted_starts[sequence] + m]);
-                  for (int32_t id : std::span(best).first(top))
-                    out[i][m].push_back({.id = id,
-                                         .token = tokenizer().decode(std::span(&id, 1), false),
-                                         .sequence = filled(tokenizer(), {text.begin(), text.end()}, at, id,
-                                                            logits.rows() == 1),
-                                         .score = float(std::exp(double(row[size_t(id)]) - most) / sum)});
-                }
-              }});
+  const auto add = [&](size_t i) {
+    const Encoding& encoding = worker->encoding;
+    tokenizer().encode_into(texts[i], {.max_length = state_->head_length()}, worker->encoding);
+    sequences.add_with_places(encoding);
+    out[i].tokens = encoding.size(), out[i].truncated = encoding.truncated;
+    for (size_t t = 0; t < encoding.size(); ++t)
+      if (encoding.ids[t] == mask) sequences.want(t), masked[i] = true;
+    if (!masked[i] && encoding.size() > 0) sequences.want(0);  // none is not all
+  };
+  const auto use = [&](size_t i, size_t sequence, Matrix<const float> logits) {
+    if (!masked[i]) return;
+    out[i].masks.resize(logits.rows());
+    for (size_t m = 0; m < logits.rows(); ++m) {
+      const std::span<const float> row = logits[m];
+      const double most = *std::max_element(row.begin(), row.end());
+      double sum = 0;
+      for (float x : row) sum += std::exp(double(x) - most);
+      std::partial_sort_copy(ids.begin(), ids.end(), best.begin(), best.begin() + ptrdiff_t(top),
+                             [&](int32_t a, int32_t b) {
+                               const float x = row[size_t(a)], y = row[size_t(b)];
+                               return x > y || (x == y && a < b);
+                             });
+      const auto at = size_t(sequences.wanted[sequences.wanted_starts[sequence] + m]);
+      for (int32_t id : std::span(best).first(top))
+        out[i].masks[m].push_back({.id = id,
+                                   .token = tokenizer().decode(std::span(&id, 1), false),
+                                   .sequence = filled(tokenizer(), sequences, sequence, at, id),
+                                   .score = float(std::exp(double(row[size_t(id)]) - most) / sum)});
+    }
+  };
+  run_work(*worker, {.head = Head::kMaskedLm,
+                     .inputs = texts.size(),
+                     .add = add,
+                     .use = use,
+                     .progress = options.progress});
   return out;
 }
 
-std::vector<std::vector<Fill>> Pipeline::fill_mask(std::string_view text, size_t top,
-                                                   std::span<const std::string> targets) {
-  std::vector<std::vector<Fill>> masks = std::move(fill_mask(std::span(&text, 1), top, targets)[0]);
-  if (masks.empty()) no_mask(tokenizer(), truncated() > 0);
-  return masks;
+MaskFilling TextModel::fill_mask(std::string_view text, const FillMaskOptions& options) const {
+  MaskFilling filling = std::move(fill_mask(Texts(std::span(&text, 1)), options)[0]);
+  if (filling.masks.empty()) no_mask(tokenizer(), filling.truncated);
+  return filling;
 }
 
 }  // namespace bertie

@@ -7,7 +7,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
-#include "tasks/pipeline_state.h"
+#include "tasks/text_model_state.h"
 
 namespace bertie {
 namespace {
@@ -123,7 +123,7 @@ struct Continuing {
   bool done = false;
   Chooser choose;
   GrowingText growing;
-  Generated out;
+  Generation out;
 
   Continuing(const Tokenizer& tokenizer, const GenerateOptions& options, std::vector<int32_t> prompt)
       : ids(std::move(prompt)), choose(options), growing(tokenizer, ids) {
@@ -133,31 +133,29 @@ struct Continuing {
     out.text += more;
     return more.empty() || !options.on_text || options.on_text(more);
   }
-  void end(Ended how) { out.ended = how, done = true; }
+  void end(FinishReason reason) { out.finish_reason = reason, done = true; }
 };
 
 constexpr size_t kTogether = 8;  // texts: beyond it, weights are no longer what takes the time
 
 }  // namespace
 
-std::vector<Generated> Pipeline::generate(std::span<const std::string_view> prompts,
-                                          const GenerateOptions& options) {
-  State& s = *state_;
-  s.need(Head::kCausalLm);
+std::vector<Generation> TextModel::generate(const Texts& prompts, const GenerateOptions& options) const {
+  require(Head::kCausalLm);
   check(options);
   if (options.on_text && prompts.size() > 1)
-    throw Error("GenerateOptions::on_text is for one prompt", "generate them one by one, or without it");
+    throw Error("on_text is for one prompt", "generate them one by one, or without it");
   const Config& config = model().config();
-  const size_t most = std::min(s.max_length, config.max_tokens());
-  std::vector<int32_t> stop = options.stop;
+  const size_t most = std::min(state_->head_length(), config.max_tokens());
+  std::vector<int32_t> stop = options.stop_ids;
   if (stop.empty() && config.eos_id >= 0) stop.push_back(config.eos_id);
-  s.truncated = 0;
-  std::vector<Generated> all;
+  const auto worker = state_->workers->take();
+  std::vector<Generation> all;
   for (size_t first = 0; first < prompts.size(); first += kTogether) {
     std::vector<Continuing> texts;
-    for (std::string_view prompt : prompts.subspan(first, std::min(kTogether, prompts.size() - first))) {
-      tokenizer().encode_into(prompt, {}, s.encoding);
-      std::vector<int32_t> ids = s.encoding.ids;
+    for (size_t p = first; p < std::min(first + kTogether, prompts.size()); ++p) {
+      tokenizer().encode_into(prompts[p], {}, worker->encoding);
+      std::vector<int32_t> ids = worker->encoding.ids;
       if (ids.empty()) {  // from nothing: as after an end of text
         const int32_t begin = config.bos_id >= 0 ? config.bos_id : config.eos_id;
         if (begin < 0)
@@ -169,17 +167,16 @@ std::vector<Generated> Pipeline::generate(std::span<const std::string_view> prom
         const size_t keep = most - std::min(options.max_new_tokens, most / 2);
         cut = ids.size() - keep;
         ids.erase(ids.begin(), ids.end() - ptrdiff_t(keep));
-        ++s.truncated;
       }
-      texts.emplace_back(tokenizer(), options, std::move(ids)).out.prompt_cut = cut;
+      texts.emplace_back(tokenizer(), options, std::move(ids)).out.prompt_truncated = cut;
     }
     Cache cache(model(), texts.size());
     std::vector<int32_t> ids, offsets, last;
     while (true) {
       ids.clear(), last.clear(), offsets.assign(1, 0);
       for (Continuing& t : texts) {
-        if (!t.done && t.out.ids.size() >= options.max_new_tokens) t.end(Ended::kNewTokens);
-        if (!t.done && t.ids.size() > most) t.end(Ended::kModelLength);
+        if (!t.done && t.out.ids.size() >= options.max_new_tokens) t.end(FinishReason::kMaxNewTokens);
+        if (!t.done && t.ids.size() > most) t.end(FinishReason::kModelLength);
         if (!t.done) {
           ids.insert(ids.end(), t.ids.begin() + ptrdiff_t(t.read), t.ids.end());
           t.read = t.ids.size();
@@ -188,8 +185,8 @@ std::vector<Generated> Pipeline::generate(std::span<const std::string_view> prom
         offsets.push_back(int32_t(ids.size()));
       }
       if (ids.empty()) break;
-      const Output& output =
-          s.run.forward({.ids = ids, .offsets = offsets}, {.head = Head::kCausalLm, .rows = last}, cache);
+      const Output& output = worker->run.forward({.ids = ids, .offsets = offsets},
+                                                 {.head = Head::kCausalLm, .rows = last}, cache);
       check_finite(output.logits);
       size_t row = 0;
       for (Continuing& t : texts) {
@@ -198,22 +195,22 @@ std::vector<Generated> Pipeline::generate(std::span<const std::string_view> prom
         t.ids.push_back(id);
         t.out.ids.push_back(id);
         if (std::find(stop.begin(), stop.end(), id) != stop.end())
-          t.end(Ended::kEndOfText);
+          t.end(FinishReason::kEndOfText);
         else if (!t.tell(options, t.growing.add(id)))
-          t.end(Ended::kByCaller);
+          t.end(FinishReason::kByCaller);
       }
     }
     for (Continuing& t : texts) {
-      if (t.out.ended != Ended::kByCaller) t.tell(options, t.growing.rest());
+      if (t.out.finish_reason != FinishReason::kByCaller) t.tell(options, t.growing.rest());
       all.push_back(std::move(t.out));
     }
-    if (s.progress) s.progress(all.size(), prompts.size());
+    if (options.progress) options.progress(all.size(), prompts.size());
   }
   return all;
 }
 
-Generated Pipeline::generate(std::string_view prompt, const GenerateOptions& options) {
-  return std::move(generate(std::span(&prompt, 1), options)[0]);
+Generation TextModel::generate(std::string_view prompt, const GenerateOptions& options) const {
+  return std::move(generate(Texts(std::span(&prompt, 1)), options)[0]);
 }
 
 }  // namespace bertie

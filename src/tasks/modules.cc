@@ -3,22 +3,20 @@
 #include <fmt/format.h>
 
 #include "bertie/error.h"
-#include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "io/safetensors.h"
 
 namespace bertie {
 namespace {
 
-namespace fs = std::filesystem;
-
-nlohmann::json read(const fs::path& file) {
-  return io::parse_json(io::MappedFile(file).text(), file.string());
+nlohmann::json read(const ModelFiles& files, std::string_view file) {
+  return io::parse_json(files.read(file).text(), files.name_of(file));
 }
 
-Pooling read_pooling(const fs::path& file, size_t hidden) {
-  const nlohmann::json json = read(file);
-  const std::string name = file.string();
+Pooling read_pooling(const ModelFiles& files, size_t hidden) {
+  const nlohmann::json json = read(files, io::kConfigFile);
+  const std::string name = files.name_of(io::kConfigFile);
   Pooling p;
   // Newer versions write one name, older ones a flag for each.
   if (json.contains("pooling_mode")) {
@@ -49,17 +47,17 @@ Pooling read_pooling(const fs::path& file, size_t hidden) {
 kernels::Activation read_dense_activation(const nlohmann::json& json, const std::string& name) {
   const std::string f = io::get_string(json, "activation_function", name, "torch.nn.modules.activation.Tanh");
   const std::string last = f.substr(f.rfind('.') + 1);
-  if (last == "Tanh") return kernels::Activation::tanh;
-  if (last == "Identity") return kernels::Activation::none;
-  if (last == "ReLU") return kernels::Activation::relu;
-  if (last == "GELU") return kernels::Activation::gelu;
-  if (last == "SiLU") return kernels::Activation::silu;
+  if (last == "Tanh") return kernels::Activation::kTanh;
+  if (last == "Identity") return kernels::Activation::kNone;
+  if (last == "ReLU") return kernels::Activation::kRelu;
+  if (last == "GELU") return kernels::Activation::kGelu;
+  if (last == "SiLU") return kernels::Activation::kSilu;
   throw Error(fmt::format("{}: activation_function {} is not supported", name, io::quote(f)));
 }
 
-DenseModule read_dense(const fs::path& folder, size_t inputs) {
-  const std::string name = (folder / "config.json").string();
-  const nlohmann::json json = read(folder / "config.json");
+DenseModule read_dense(const ModelFiles& files, size_t inputs) {
+  const std::string name = files.name_of(io::kConfigFile);
+  const nlohmann::json json = read(files, io::kConfigFile);
   DenseModule dense;
   dense.activation = read_dense_activation(json, name);
   dense.linear.inputs = io::get_size(json, "in_features", name);
@@ -67,11 +65,11 @@ DenseModule read_dense(const fs::path& folder, size_t inputs) {
   if (dense.linear.inputs != inputs || dense.linear.outputs == 0)
     throw Error(fmt::format("{}: in_features is {} and out_features {}; what goes in has {}", name,
                             dense.linear.inputs, dense.linear.outputs, inputs));
-  const io::SafeTensors files = io::SafeTensors::open(folder);
+  const io::SafeTensors tensors = io::SafeTensors::open(files);
   const auto get = [&](const char* tensor, std::vector<size_t> shape) -> const io::TensorInfo& {
-    const io::TensorInfo* found = files.find(tensor);
+    const io::TensorInfo* found = tensors.find(tensor);
     if (!found || found->shape != shape)
-      throw Error(fmt::format("{}: tensor {} of shape [{}] is missing", folder.string(), tensor,
+      throw Error(fmt::format("{}: tensor {} of shape [{}] is missing", files.name(), tensor,
                               fmt::join(shape, ", ")));
     return *found;
   };
@@ -90,15 +88,15 @@ DenseModule read_dense(const fs::path& folder, size_t inputs) {
   return dense;
 }
 
-// A module's folder: a plain name below the model's, nothing that climbs out of it.
-fs::path folder_of(const fs::path& directory, const std::string& path, const std::string& name) {
-  const fs::path relative(path);
-  if (relative.is_absolute())
-    throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
-  for (const auto& part : relative)
-    if (part == "..")
-      throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
-  return directory / relative;
+// A module's folder: a plain name below the model's, nothing that climbs out of it. "" is the top.
+std::string folder_of(const nlohmann::json& module, const std::string& name) {
+  const std::string path = io::get_string(module, "path", name, "");
+  const std::filesystem::path relative(path);
+  bool leaves = relative.is_absolute();
+  for (const auto& part : relative) leaves |= part == "..";
+  if (leaves) throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
+  const std::string folder = (relative / "").parent_path().lexically_normal().generic_string();
+  return folder == "." ? "" : folder;
 }
 
 }  // namespace
@@ -107,37 +105,46 @@ size_t Modules::pooled_size(size_t hidden) const {
   return hidden * (size_t{pooling.cls} + pooling.mean + pooling.max + pooling.mean_sqrt_length);
 }
 
-fs::path transformer_folder(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::exists(directory / "modules.json", error)) return directory;
-  const std::string name = (directory / "modules.json").string();
-  const nlohmann::json list = read(directory / "modules.json");
+std::string transformer_folder(const ModelFiles& files) {
+  if (!files.has(io::kModulesFile)) return "";
+  const std::string name = files.name_of(io::kModulesFile);
+  const nlohmann::json list = read(files, io::kModulesFile);
   // Where this is not as it should be, load_modules says what is wrong.
   if (!list.is_array() || list.empty() || !list[0].is_object() ||
       !io::get_string(list[0], "type", name).ends_with(".Transformer"))
-    return directory;
-  return folder_of(directory, io::get_string(list[0], "path", name, ""), name);
+    return "";
+  return folder_of(list[0], name);
+}
+
+ModelFiles transformer_files(const ModelFiles& files) { return files.below(transformer_folder(files)); }
+
+std::vector<std::string> module_folders(const ModelFiles& files) {
+  std::vector<std::string> folders;
+  if (!files.has(io::kModulesFile)) return folders;
+  const std::string name = files.name_of(io::kModulesFile);
+  for (const nlohmann::json& module : read(files, io::kModulesFile))
+    if (std::string folder = folder_of(module, name); !folder.empty()) folders.push_back(std::move(folder));
+  return folders;
 }
 
 size_t max_length(const Modules& modules, size_t positions, size_t tokenizer_max_length) {
   return std::min(positions, modules.max_length.value_or(tokenizer_max_length));
 }
 
-Modules load_modules(const fs::path& directory, size_t hidden) {
+Modules load_modules(const ModelFiles& files, size_t hidden) {
   Modules m;
-  std::error_code error;  // what cannot be looked at is not there
-  if (!fs::exists(directory / "modules.json", error)) return m;
-  const std::string name = (directory / "modules.json").string();
-  const nlohmann::json list = read(directory / "modules.json");
+  if (!files.has(io::kModulesFile)) return m;
+  const std::string name = files.name_of(io::kModulesFile);
+  const nlohmann::json list = read(files, io::kModulesFile);
   constexpr size_t kMaxModules = 16;
   if (!list.is_array() || list.empty() || list.size() > kMaxModules)
     throw Error(fmt::format("{}: expected a list of 1 to {} modules", name, kMaxModules));
-  fs::path transformer = directory;
+  ModelFiles transformer = files;
   bool pooled = false;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string type = io::get_string(list[i], "type", name);
     const std::string kind = type.substr(type.rfind('.') + 1);
-    const fs::path folder = folder_of(directory, io::get_string(list[i], "path", name, ""), name);
+    const ModelFiles folder = files.below(folder_of(list[i], name));
     if (m.pooling.normalize)
       throw Error(fmt::format("{}: module {} comes after Normalize", name, io::quote(type)));
     if (i == 0) {
@@ -145,7 +152,7 @@ Modules load_modules(const fs::path& directory, size_t hidden) {
         throw Error(fmt::format("{}: the first module is {}, not a Transformer", name, io::quote(type)));
       transformer = folder;
     } else if (kind == "Pooling" && !pooled) {
-      m.pooling = read_pooling(folder / "config.json", hidden);
+      m.pooling = read_pooling(folder, hidden);
       pooled = true;
     } else if (kind == "Normalize" && pooled) {
       m.pooling.normalize = true;
@@ -157,13 +164,28 @@ Modules load_modules(const fs::path& directory, size_t hidden) {
     }
   }
   if (!pooled) throw Error(fmt::format("{}: there is no Pooling module", name));
-  if (const fs::path file = transformer / "sentence_bert_config.json"; fs::exists(file, error)) {
-    const nlohmann::json json = read(file);
+  if (transformer.has(io::kSentenceConfigFile)) {
+    const std::string file = transformer.name_of(io::kSentenceConfigFile);
+    const nlohmann::json json = read(transformer, io::kSentenceConfigFile);
     if (json.contains("max_seq_length") && !json["max_seq_length"].is_null())
-      m.max_length = io::get_size(json, "max_seq_length", file.string());
-    m.lowercase = io::get_bool(json, "do_lower_case", file.string(), false);
+      m.max_length = io::get_size(json, "max_seq_length", file);
+    m.lowercase = io::get_bool(json, "do_lower_case", file, false);
   }
   return m;
+}
+
+void check_modules(const Modules& modules, const Tokenizer& tokenizer, const ModelFiles& files) {
+  if (modules.lowercase && !tokenizer.lowercase())
+    throw Error(fmt::format("{}: {} asks to lowercase texts for a cased tokenizer", files.name(),
+                            io::kSentenceConfigFile),
+                "lowercase the texts yourself and set do_lower_case to false there");
+}
+
+void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name) {
+  if (tokenizer.vocab_size() > config.vocabulary)
+    throw Error(fmt::format("{}: the vocabulary has {} tokens but the model has embeddings for {}", name,
+                            tokenizer.vocab_size(), config.vocabulary),
+                "the tokenizer's files and the weights belong to different models");
 }
 
 }  // namespace bertie

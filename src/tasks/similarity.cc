@@ -32,9 +32,10 @@ std::vector<float> similarity(Matrix<const float> a, Matrix<const float> b) {
   return all;
 }
 
-std::vector<Ranked> rank(std::span<const float> query, Matrix<const float> rows, size_t top) {
-  std::vector<Ranked> all(rows.rows());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = {i, cosine(query, rows[i])};
+namespace {
+
+// The best `top` of those whose scores are set.
+std::vector<Ranked> best_of(std::vector<Ranked> all, size_t top) {
   const auto better = [](const Ranked& x, const Ranked& y) {
     return x.score > y.score || (x.score == y.score && x.index < y.index);
   };
@@ -42,6 +43,20 @@ std::vector<Ranked> rank(std::span<const float> query, Matrix<const float> rows,
   std::partial_sort(all.begin(), all.begin() + ptrdiff_t(top), all.end(), better);
   all.resize(top);
   return all;
+}
+
+}  // namespace
+
+std::vector<Ranked> rank(std::span<const float> query, Matrix<const float> rows, size_t top) {
+  std::vector<Ranked> all(rows.rows());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = {i, cosine(query, rows[i])};
+  return best_of(std::move(all), top);
+}
+
+std::vector<Ranked> rank(const Embedding& query, std::span<const Embedding> vectors, size_t top) {
+  std::vector<Ranked> all(vectors.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = {i, cosine(query.values, vectors[i].values)};
+  return best_of(std::move(all), top);
 }
 
 }  // namespace bertie

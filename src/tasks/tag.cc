@@ -6,8 +6,8 @@
 
 #include "bertie/error.h"
 #include "tasks/code_points.h"
-#include "tasks/pipeline_state.h"
-#include "text/unicode.h"
+#include "tasks/text_model_state.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 struct Piece {
   std::string word;
   std::span<const float> scores;  // for each label; of a word none
-  Offset place;
+  Offset offset;
   size_t first_token = 0, tokens = 1;
   bool goes_on = false;  // with the word of the piece before it
   std::string label = {};
@@ -25,19 +25,24 @@ struct Piece {
 
 class Grouping {
  public:
-  Grouping(const Tokenizer& tokenizer, const std::vector<std::string>& labels, Group group)
-      : tokenizer_(tokenizer), labels_(labels), group_(group) {}
+  Grouping(const Tokenizer& tokenizer, const std::vector<std::string>& labels, Aggregation aggregation)
+      : tokenizer_(tokenizer), labels_(labels), aggregation_(aggregation) {}
 
   // Entities of one window, labels that are to be left out included.
   std::vector<Entity> operator()(std::vector<Piece> pieces) const {
     for (Piece& piece : pieces) choose(piece, piece.scores);
-    if (group_ == Group::kNone) {
+    if (aggregation_ == Aggregation::kNone) {
       std::vector<Entity> out;
       for (Piece& p : pieces)
-        out.push_back({std::move(p.label), p.score, std::move(p.word), p.place, p.first_token, 1});
+        out.push_back({.label = std::move(p.label),
+                       .score = p.score,
+                       .text = {},
+                       .word = std::move(p.word),
+                       .offset = p.offset,
+                       .first_token = p.first_token});
       return out;
     }
-    if (group_ != Group::kSimple) pieces = join_words(pieces);
+    if (aggregation_ != Aggregation::kSimple) pieces = join_words(pieces);
     return join_neighbours(pieces);
   }
 
@@ -59,9 +64,9 @@ class Grouping {
 
   Piece one_word(std::span<const Piece> pieces) const {
     Piece word = joined(pieces);
-    if (group_ == Group::kFirst) {
+    if (aggregation_ == Aggregation::kFirst) {
       word.label = pieces[0].label, word.score = pieces[0].score;
-    } else if (group_ == Group::kMax) {
+    } else if (aggregation_ == Aggregation::kMax) {
       const auto best = std::max_element(pieces.begin(), pieces.end(),
                                          [](const Piece& a, const Piece& b) { return a.score < b.score; });
       word.label = best->label, word.score = best->score;
@@ -97,8 +102,13 @@ class Grouping {
       for (const Piece& p : group) sum += p.score;
       const std::string& label = group[0].label;
       const size_t dash = label.find('-');
-      out.push_back({dash == label.npos ? label : label.substr(dash + 1), float(sum / double(group.size())),
-                     std::move(whole.word), whole.place, whole.first_token, whole.tokens});
+      out.push_back({.label = dash == label.npos ? label : label.substr(dash + 1),
+                     .score = float(sum / double(group.size())),
+                     .text = {},
+                     .word = std::move(whole.word),
+                     .offset = whole.offset,
+                     .first_token = whole.first_token,
+                     .tokens = whole.tokens});
     }
     return out;
   }
@@ -109,7 +119,7 @@ class Grouping {
     for (const Piece& p : pieces) words.push_back(p.word), tokens += p.tokens;
     return {tokenizer_.join(std::move(words)),
             {},
-            {pieces.front().place.begin, pieces.back().place.end},
+            {pieces.front().offset.begin, pieces.back().offset.end},
             pieces.front().first_token,
             tokens,
             false,
@@ -119,21 +129,21 @@ class Grouping {
 
   const Tokenizer& tokenizer_;
   const std::vector<std::string>& labels_;
-  Group group_;
+  Aggregation aggregation_;
 };
 
 // Of entities from several windows that overlap, the longer one stays; of equally long ones the likelier.
 std::vector<Entity> without_overlaps(std::vector<Entity> all) {
   std::stable_sort(all.begin(), all.end(),
-                   [](const Entity& a, const Entity& b) { return a.place.begin < b.place.begin; });
+                   [](const Entity& a, const Entity& b) { return a.offset.begin < b.offset.begin; });
   std::vector<Entity> out;
   for (Entity& next : all) {
-    if (out.empty() || next.place.begin >= out.back().place.end) {
+    if (out.empty() || next.offset.begin >= out.back().offset.end) {
       out.push_back(std::move(next));
       continue;
     }
     Entity& last = out.back();
-    const size_t length = next.place.end - next.place.begin, before = last.place.end - last.place.begin;
+    const size_t length = next.offset.end - next.offset.begin, before = last.offset.end - last.offset.begin;
     if (length > before || (length == before && next.score > last.score)) last = std::move(next);
   }
   return out;
@@ -147,19 +157,19 @@ struct Scores {
   size_t labels;
 
   Piece piece(const CodePoints& text, size_t token, size_t number) const {
-    const Offset place = sequences.offsets[token];
+    const Offset offset = sequences.offsets[token];
     const int32_t id = sequences.ids[token];
     Piece out{.word = std::string(tokenizer.token(id)),
               .scores = all.subspan(token * labels, labels),
-              .place = place,
+              .offset = offset,
               .first_token = number};
     if (id == tokenizer.unk_id())
-      out.word = text.at(place);
+      out.word = text.at(offset);
     else if (tokenizer.marks_continuations())  // "##" is longer than what the text says
-      out.goes_on = text::count_points(out.word) != place.end - place.begin;
+      out.goes_on = text::count_points(out.word) != offset.end - offset.begin;
     else  // words begin with a space
-      out.goes_on =
-          place.begin > 0 && text.at({place.begin - 1, place.begin + 1}).find(' ') == std::string_view::npos;
+      out.goes_on = offset.begin > 0 &&
+                    text.at({offset.begin - 1, offset.begin + 1}).find(' ') == std::string_view::npos;
     return out;
   }
 
@@ -192,45 +202,57 @@ void share_out(std::vector<std::vector<Piece>>& windows) {
 
 }  // namespace
 
-std::vector<std::vector<Entity>> Pipeline::tag(std::span<const std::string_view> texts,
-                                               const TagOptions& options) {
-  State& s = *state_;
+std::vector<Tagging> TextModel::tag(const Texts& texts, const TagOptions& options) const {
+  require(Head::kTag);
   const std::vector<std::string>& labels = model().config().labels;
-  const Grouping grouping(tokenizer(), labels, options.group);
-  const size_t stride = options.stride.value_or(std::min<size_t>(64, s.max_length / 4));
-  std::vector<std::vector<Entity>> out(texts.size());
+  const Grouping grouping(tokenizer(), labels, options.aggregation);
+  const size_t max_length = state_->head_length();
+  const size_t stride = options.stride.value_or(std::min<size_t>(64, max_length / 4));
+  const auto worker = state_->workers->take();
+  Sequences& sequences = worker->sequences;
+  std::vector<Tagging> out(texts.size());
 
   const auto add = [&](size_t i) {
-    tokenizer().encode_into(texts[i], {.max_length = s.max_length}, s.encoding);
-    if (!s.encoding.truncated) return s.sequences.add_with_places(s.encoding);
+    tokenizer().encode_into(texts[i], {.max_length = max_length}, worker->encoding);
+    if (!worker->encoding.truncated) return sequences.add_with_places(worker->encoding);
     for (const Encoding& window :
-         tokenizer().encode_windows(texts[i], {.max_length = s.max_length, .stride = stride}))
-      s.sequences.add_with_places(window);
+         tokenizer().encode_windows(texts[i], {.max_length = max_length, .stride = stride}))
+      sequences.add_with_places(window);
   };
   const auto use = [&](size_t, size_t sequence, Matrix<const float> logits) {
-    s.scores.resize(s.sequences.ids.size() * labels.size());
+    worker->scores.resize(sequences.ids.size() * labels.size());
     for (size_t t = 0; t < logits.rows(); ++t) {
-      const size_t token = s.sequences.starts[sequence] + t;
-      const std::span<float> to = std::span(s.scores).subspan(token * labels.size(), labels.size());
+      const size_t token = sequences.starts[sequence] + t;
+      const std::span<float> to = std::span(worker->scores).subspan(token * labels.size(), labels.size());
       std::copy_n(logits.row(t), labels.size(), to.begin());
       softmax(to);
     }
   };
   const auto finish = [&](size_t i, size_t first, size_t end) {
-    const Scores scores{tokenizer(), s.sequences, s.scores, labels.size()};
-    auto windows = scores.windows(CodePoints(texts[i]), first, end, stride);
-    if (options.group == Group::kNone) share_out(windows);
+    const Scores scores{tokenizer(), sequences, worker->scores, labels.size()};
+    const CodePoints text(texts[i]);
+    std::vector<Entity>& entities = out[i].entities;
+    out[i].windows = end - first;
+    auto windows = scores.windows(text, first, end, stride);
+    if (options.aggregation == Aggregation::kNone) share_out(windows);
     for (std::vector<Piece>& pieces : windows)
       for (Entity& entity : grouping(std::move(pieces)))
-        if (options.keep_outside || entity.label != "O") out[i].push_back(std::move(entity));
-    if (windows.size() > 1 && options.group != Group::kNone) out[i] = without_overlaps(std::move(out[i]));
+        if (options.keep_outside || entity.label != "O") entities.push_back(std::move(entity));
+    if (windows.size() > 1 && options.aggregation != Aggregation::kNone)
+      entities = without_overlaps(std::move(entities));
+    for (Entity& entity : entities) entity.text = text.at(entity.offset);
   };
-  s.work({.head = Head::kTag, .inputs = texts.size(), .add = add, .use = use, .finish = finish});
+  run_work(*worker, {.head = Head::kTag,
+                     .inputs = texts.size(),
+                     .add = add,
+                     .use = use,
+                     .finish = finish,
+                     .progress = options.progress});
   return out;
 }
 
-std::vector<Entity> Pipeline::tag(std::string_view text, const TagOptions& options) {
-  return std::move(tag(std::span(&text, 1), options)[0]);
+Tagging TextModel::tag(std::string_view text, const TagOptions& options) const {
+  return std::move(tag(Texts(std::span(&text, 1)), options)[0]);
 }
 
 }  // namespace bertie

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "bertie/error.h"
+#include "io/model_file_names.h"
 #include "io/npz.h"
 
 namespace bertie {
@@ -60,7 +61,7 @@ const Unread* unread_format(const fs::path& path) {
 // A folder without safetensors: its .npz, or the reason why what is there is not read.
 fs::path in_folder(const fs::path& folder) {
   std::error_code error;
-  for (const char* file : {"model.safetensors", "model.safetensors.index.json"})
+  for (std::string_view file : {io::kWeightsFile, io::kWeightsIndexFile})
     if (fs::exists(folder / file, error)) return folder / file;
   std::vector<fs::path> npz, unread;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -90,7 +91,7 @@ std::vector<InputTensor> open_tensors(const fs::path& path) {
   }
   if (!path.string().ends_with(".safetensors") && !path.string().ends_with(".safetensors.index.json"))
     throw Error(fmt::format("cannot convert {}: neither a folder, nor .safetensors, nor .npz", path.string()),
-                "bertie convert --help says what is read");
+                "docs/converting.md says what is read");
   auto files = std::make_shared<const io::SafeTensors>(io::SafeTensors::open(path));
   for (const io::TensorInfo& t : files->tensors())
     tensors.push_back({t.name, t.dtype, t.shape, t.elements(),

@@ -1,7 +1,7 @@
 // Every command on a small model: what it prints and what it writes.
 #include <cmath>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "program.h"
 
 using namespace bertie::test;
@@ -34,8 +34,10 @@ TEST(Tokenize, JsonHasEverything) {
   const Result r = run({"tokenize", "-m", model.name(), "--json", "--pair", "me!", "You", "the [MASK]"});
   ASSERT_EQ(lines(r.out).size(), 2u);
   const json first = json::parse(lines(r.out)[0]), second = json::parse(lines(r.out)[1]);
-  EXPECT_EQ(first,
-            json::parse(R"({"index":0,"tokens":["[CLS]","you","[SEP]","me","!","[SEP]"],"ids":[2,5,3,7,16,3],
+  EXPECT_EQ(
+      first,
+      json::parse(
+          R"({"index":0,"a":"You","b":"me!","tokens":["[CLS]","you","[SEP]","me","!","[SEP]"],"ids":[2,5,3,7,16,3],
     "types":[0,0,0,1,1,1],"offsets":[[0,0],[0,3],[0,0],[0,2],[2,3],[0,0]],"truncated":false})"));
   EXPECT_EQ(second["ids"], json::parse("[2,8,4,3,7,16,3]"));
 }
@@ -85,8 +87,8 @@ TEST(Embed, GivesTheLibrarysVectorsToTheLastBit) {
   EXPECT_EQ(r.err, "");
   const auto got = vectors(r.out);
   ASSERT_EQ(got.size(), texts.size());
-  auto encoder = bertie::Encoder::load(model.path(), 1);
-  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(got[i], encoder.embed(texts[i]));
+  const auto encoder = bertie::load(model.path(), {.threads = 1});
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(got[i], encoder.embed(texts[i]).values);
 }
 
 TEST(Embed, WordsFilesAndStandardInputGiveTheSame) {

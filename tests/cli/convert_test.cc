@@ -33,7 +33,7 @@ TEST(ConvertCommand, JsonSaysWhatWasLeftOut) {
   const json out = json::parse(r.out);
   EXPECT_EQ(out["renamed"], out["tensors"]);
   EXPECT_EQ(out["dropped"].size(), 3u);
-  EXPECT_EQ(out["dropped"][0]["why"], "the optimiser's");
+  EXPECT_EQ(out["dropped"][0]["reason"], "the optimiser's");
   EXPECT_EQ(out["files"], json::parse(R"(["config.json","model.safetensors"])"));
 }
 

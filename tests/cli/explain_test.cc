@@ -1,7 +1,7 @@
 // bertie explain and bertie demo: the steps as people and as programs get them.
 #include <cmath>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "program.h"
 
 using namespace bertie::test;
@@ -156,7 +156,7 @@ TEST(Explain, TheWordInTheMiddleIsWorkedOutUnlessAnotherIsNamed) {
 
 TEST(Explain, AModelsNumbersAreThoseItComputesWith) {
   const ModelFolder model;
-  auto encoder = bertie::Encoder::load(model.path(), 1);
+  const auto encoder = bertie::load(model.path(), {.threads = 1});
   const bertie::Attention single = encoder.attend("You found me."), pair = encoder.attend("You", "me!");
   for (const std::string layer : {"1", "2"})
     for (const std::string head : {"1", "2"}) {
@@ -328,7 +328,7 @@ TEST(Explain, WorksOnARealModel) {
   EXPECT_EQ(s["w_q"].size(), 384u);
   EXPECT_EQ(s["w_o"].size(), 384u);
   expect_recomputes(s);
-  auto encoder = bertie::Encoder::load(model, 1);
+  const auto encoder = bertie::load(model, {.threads = 1});
   const bertie::Attention attention = encoder.attend(text);
   const auto weights = attention.at(2, 1);
   for (size_t i = 0; i < 12; ++i)

@@ -1,7 +1,7 @@
 // The task commands on the small models of tests/golden/tasks: what they print, JSON, files, errors.
 #include <fmt/format.h>
 
-#include "bertie/pipeline.h"
+#include "bertie/text_model.h"
 #include "program.h"
 
 using namespace bertie::test;
@@ -24,8 +24,7 @@ TEST(FillMask, JsonIsWhatTheLibrarySays) {
   const auto all =
       objects(run({"fill-mask", "-m", golden("fill-mask-bert"), "--json", "--top", "3", text, "A [MASK]!"}));
   ASSERT_EQ(all.size(), 2u);
-  auto pipeline = bertie::Pipeline::load(golden("fill-mask-bert"));
-  const auto fills = pipeline.fill_mask(text, 3);
+  const auto fills = bertie::load(golden("fill-mask-bert")).fill_mask(text, {.top = 3}).masks;
   EXPECT_EQ(all[0]["text"], text);
   ASSERT_EQ(all[0]["masks"].size(), 2u);
   for (size_t m = 0; m < 2; ++m)
@@ -76,7 +75,7 @@ TEST(NextSentence, TakesWordsTabsAndJson) {
       objects(run({"next-sentence", "-m", golden("next-sentence-bert"), "--json", "-f", folder / "pairs"}));
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0]["is_next"], all[1]["is_next"]);
-  EXPECT_EQ(all[1]["text_pair"], "We got wet.");
+  EXPECT_EQ(all[1]["b"], "We got wet.");
   const auto words = objects(
       run({"next-sentence", "-m", golden("next-sentence-bert"), "--json", "It rained.", "We got wet."}));
   ASSERT_EQ(words.size(), 1u);
@@ -214,12 +213,12 @@ TEST(Generate, ShowsTheTextAndGivesJson) {
   const std::string model = golden("text-generation-gpt2");
   const auto all = objects(run({"generate", "-m", model, "--json", "-n", "6", "The bank", "It"}));
   ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(all[0]["prompt"], "The bank");
+  EXPECT_EQ(all[0]["text"], "The bank");
   EXPECT_EQ(all[0]["ids"].size(), 6u);
-  EXPECT_EQ(all[0]["ended"], "new_tokens");
-  EXPECT_EQ(all[1]["ended"], "end_of_text");
+  EXPECT_EQ(all[0]["finish_reason"], "max_new_tokens");
+  EXPECT_EQ(all[1]["finish_reason"], "end_of_text");
   const Result human = run({"generate", "-m", model, "-n", "6", "The bank"});
-  EXPECT_EQ(human.out, "The bank" + all[0]["text"].get<std::string>() + "\n");
+  EXPECT_EQ(human.out, "The bank" + all[0]["generated"].get<std::string>() + "\n");
 }
 
 TEST(Generate, ASeedDrawsTheSameAgain) {
@@ -232,7 +231,7 @@ TEST(Generate, ASeedDrawsTheSameAgain) {
   const Result full =
       run({"generate", "-m", model, "--json", "-n", "500", "--temperature", "2", "--seed", "3", "The bank"});
   EXPECT_EQ(full.code, 0);
-  const bool at_the_end = objects(full)[0]["ended"] == "model_length";
+  const bool at_the_end = objects(full)[0]["finish_reason"] == "model_length";
   EXPECT_EQ(full.err.find("stopped at the 72 tokens") != std::string::npos, at_the_end) << full.err;
   const Result wrong = run({"generate", "-m", model, "--top-p", "2", "a"});
   EXPECT_EQ(wrong.code, 2);
@@ -281,7 +280,7 @@ TEST(Tasks, AWrongCheckpointSaysWhatItCanDo) {
   const Result r = run({"classify", "-m", golden("token-classification-bert"), "a"});
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("cannot classify texts"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("bertie tag"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("this one can tag tokens"), std::string::npos) << r.err;
 }
 
 TEST(Tasks, AnswerLineByLineInAPipeAndInBoundedBlocks) {

@@ -118,7 +118,7 @@ TEST(Explain, ShowsWhatTheModelComputesInEveryLayerAndHead) {
   for (const std::string name : {"plain", "twelve_heads", "head_of_64", "bfloat16", "no_pooler"}) {
     SCOPED_TRACE(name);
     const MadeUpModel model(name);
-    Encoder encoder = model.load();
+    const TextModel encoder = model.load();
     const std::string text = "you found me";
     const Attention attention = encoder.attend(text);
     for (size_t layer = 0; layer < attention.layers; ++layer)
@@ -136,7 +136,7 @@ TEST(Explain, ShowsWhatTheModelComputesInEveryLayerAndHead) {
 
 TEST(Explain, TakesPairs) {
   const MadeUpModel model;
-  Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   const AttentionSteps s = explain(encoder, "you", "me", {.layer = 1, .head = 1});
   const Attention attention = encoder.attend("you", "me");
   EXPECT_EQ(s.tokens, attention.tokens);
@@ -145,7 +145,7 @@ TEST(Explain, TakesPairs) {
 
 TEST(Explain, WhatDoesNotFitIsAnError) {
   const MadeUpModel model;
-  const Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   EXPECT_THROW(explain(encoder, "you", {.layer = 2}), Error);
   EXPECT_THROW(explain(encoder, "you", {.head = 2}), Error);
   EXPECT_THROW(explain(encoder, std::string(40, 'a')), Error);
@@ -172,7 +172,7 @@ TEST(Explain, WhatDoesNotFitIsAnError) {
 TEST(Explain, AgreesWithMiniLM) {
   const auto folder = test::data("models/all-MiniLM-L6-v2");
   BERTIE_NEEDS(folder);
-  Encoder encoder = Encoder::load(folder, 1);
+  const TextModel encoder = load(folder, {.threads = 1});
   const std::string text = "The bank deposited the money near the river bank.";
   const Attention attention = encoder.attend(text);
   for (const auto& [layer, head] : {std::pair(0u, 0u), std::pair(2u, 4u), std::pair(5u, 11u)}) {

@@ -381,7 +381,7 @@ TEST_F(HubPull, PicklesAndOthersAreRefusedWithAWayOut) {
   expect_failure("TensorFlow's format", "save_pretrained", "org/keras");
   expect_failure("Flax's format", "save_pretrained", "org/flax");
   expect_failure("a program of operations", "safetensors", "org/onnx");
-  expect_failure("NumPy's format", "bertie convert", "org/numpy");
+  expect_failure("NumPy's format", "bertie::convert", "org/numpy");
   server_.add("org/empty", "README.md", "");
   expect_failure("it has no config.json", "", "org/empty");
   EXPECT_EQ(server_.count("GET /org"), 0u);

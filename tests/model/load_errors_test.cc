@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "bertie/model.h"
-#include "support/expect_error.h"
 #include "model/spoilt.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {
@@ -22,7 +22,8 @@ const std::string kQuery = "bert.encoder.layer.1.attention.self.query.weight";
 TEST(LoadErrors, AreNoneForTheCheckpointAsItIs) { EXPECT_NO_THROW(Checkpoint().load()); }
 
 TEST(LoadErrors, NameTheMissingDirectory) {
-  expect_error("no model at /no/such/model", [] { Model::load("/no/such/model"); });
+  expect_error("no model at /no/such/model", [] { Model::load(std::filesystem::path("/no/such/model")); });
+  expect_error("there is no model \"/no/such/model\"", [] { Model::load("/no/such/model"); });
 }
 
 TEST(LoadErrors, NameTheMissingFile) {
@@ -87,7 +88,16 @@ TEST(LoadErrors, NameTheTensorThatTheModelHasNoUseFor) {
     rename(h, "bert.pooler.dense.weight", "bert.poolre.dense.weight");
     rename(h, "bert.pooler.dense.bias", "bert.poolre.dense.bias");
   });
-  expect_error("tensor \"bert.poolre.dense.bias\" belongs to nothing", [&] { c.load(); });
+  expect_error("tensor \"bert.poolre.dense.bias\" belongs to nothing",
+               [&] { Model::load(c.path(), {.strict = true}); });
+  std::vector<std::string> warnings;
+  const Model model =
+      Model::load(c.path(), {.warning = [&](std::string_view what) { warnings.emplace_back(what); }});
+  EXPECT_FALSE(model.has_pooler());
+  ASSERT_EQ(warnings.size(), 1u);
+  for (const char* part : {"2 tensors", "\"bert.poolre.dense.bias\", \"bert.poolre.dense.weight\""})
+    EXPECT_NE(warnings[0].find(part), std::string::npos) << warnings[0];
+  EXPECT_NO_THROW(c.load());
   // A misspelt tensor that is needed is missing, and the hint says what may be meant.
   Checkpoint d;
   d.header([](json& h) { rename(h, kQuery, "bert.encoder.layer.1.attention.self.qeury.weight"); });

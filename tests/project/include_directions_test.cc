@@ -26,7 +26,7 @@ TEST(IncludeRules, SeeAPlantedViolation) {
       wrong_includes("kernels", "int x;\n#include <vector>\n  #  include \"attention/scaled_dot_product.h\"")
           .size(),
       1u);
-  EXPECT_EQ(wrong_includes("io", "#include \"text/unicode.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("io", "#include \"text/unicode/unicode.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("text", "#include \"kernels/gemm.h\"\n#include \"model/weights.h\"\n").size(), 2u);
   EXPECT_EQ(wrong_includes("model", "#include \"tasks/modules.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("tasks", "#include \"cli/options.h\"\n").size(), 1u);
@@ -76,7 +76,8 @@ TEST(Includes, InBertieHAreAllThePublicHeaders) {
   const std::string all = text_of(test::source_dir() / "include/bertie/bertie.h");
   for (const auto& entry : fs::directory_iterator(test::source_dir() / "include/bertie")) {
     const std::string name = entry.path().filename().string();
-    if (name == "bertie.h" || name == "export.h") continue;
+    // What attention means, as loops, is for readers and tests: included by name.
+    if (name == "bertie.h" || name == "export.h" || name.starts_with("attention_reference")) continue;
     EXPECT_NE(all.find("\"bertie/" + name + "\""), std::string::npos) << name;
   }
 }

@@ -2,10 +2,11 @@
 // tests/golden/families (tools/make_family_goldens.py).
 #include <gtest/gtest.h>
 
+#include "bertie/convert.h"
 #include "bertie/model.h"
-#include "support/temp_folder.h"
+#include "io/safetensors.h"
 #include "support/data.h"
-#include "tasks/convert.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -19,8 +20,8 @@ TEST(ConvertFamilies, EveryTensorStaysAsItIs) {
     SCOPED_TRACE(entry.path().filename());
     const test::TempFolder folder;
     const fs::path to = folder.path() / "to";
-    const Converted converted = convert_model({.from = entry.path(), .to = to});
-    EXPECT_TRUE(converted.dropped.empty()) << converted.dropped.front().first;
+    const Conversion converted = convert({.from = entry.path(), .to = to});
+    EXPECT_TRUE(converted.dropped.empty()) << converted.dropped.front().name;
     const io::SafeTensors before = io::SafeTensors::open(entry.path() / "model.safetensors"),
                           after = io::SafeTensors::open(to / "model.safetensors");
     EXPECT_EQ(before.tensors().size(), after.tensors().size());

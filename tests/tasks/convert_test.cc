@@ -1,5 +1,5 @@
 // bertie convert's work: names, types, what is left out, what is copied, and what goes wrong.
-#include "tasks/convert.h"
+#include "bertie/convert.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include "bertie/error.h"
 #include "bertie/model.h"
 #include "io/convert.h"
-#include "support/expect_error.h"
 #include "io/safetensors_writer.h"
-#include "support/temp_folder.h"
 #include "support/data.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -60,7 +60,7 @@ TEST(Convert, TensorFlowsNamesBecomeTransformersFilesByteForByte) {
     SCOPED_TRACE(name);
     const test::TempFolder folder;
     const fs::path from = golden("convert") / name, to = folder.path() / "new";
-    const Converted converted = convert_model({.from = from / "model.npz", .to = to});
+    const Conversion converted = convert({.from = from / "model.npz", .to = to});
     EXPECT_TRUE(read_all(to / "model.safetensors") == read_all(from / "expected.safetensors"));
     EXPECT_EQ(converted.renamed, converted.tensors);
     EXPECT_EQ(converted.dropped.size(),
@@ -73,10 +73,10 @@ TEST(Convert, TensorFlowsNamesBecomeTransformersFilesByteForByte) {
 
 TEST(Convert, AnOwnConfigGetsTheTypeThatTransformersNeeds) {
   const test::TempFolder folder;
-  convert_model({.from = golden("convert/bert/model.npz"), .to = folder.path() / "new"});
+  convert({.from = golden("convert/bert/model.npz"), .to = folder.path() / "new"});
   EXPECT_NE(read_all(folder.path() / "new/config.json").find("\"model_type\": \"bert\""), std::string::npos);
   // Where nothing changes, not a byte does.
-  convert_model({.from = golden("convert/gpt2/model.npz"), .to = folder.path() / "gpt2"});
+  convert({.from = golden("convert/gpt2/model.npz"), .to = folder.path() / "gpt2"});
   EXPECT_EQ(read_all(folder.path() / "gpt2/config.json"), read_all(golden("convert/gpt2/config.json")));
 }
 
@@ -85,7 +85,7 @@ TEST(Convert, AModelThatIsAsItShouldBeStaysAsItIs) {
   for (const char* name : {"plain", "bfloat16", "four_layers_sharded", "no_pooler"}) {
     SCOPED_TRACE(name);
     const fs::path to = folder.path() / name;
-    const Converted converted = convert_model({.from = golden("models") / name, .to = to});
+    const Conversion converted = convert({.from = golden("models") / name, .to = to});
     EXPECT_EQ(converted.renamed, 0u);
     const io::SafeTensors before = io::SafeTensors::open(golden("models") / name),
                           after = io::SafeTensors::open(to);
@@ -102,10 +102,11 @@ TEST(Convert, AModelThatIsAsItShouldBeStaysAsItIs) {
 
 TEST(Convert, OtherTypesRoundAndConfigSaysSo) {
   const test::TempFolder folder;
-  for (const auto& [dtype, said, narrow] : {std::tuple(io::DType::kF16, "float16", &io::float_to_f16),
-                                            {io::DType::kBF16, "bfloat16", &io::float_to_bf16}}) {
+  for (const auto& [precision, dtype, said, narrow] :
+       {std::tuple(Precision::kFloat16, io::DType::kF16, "float16", &io::float_to_f16),
+        {Precision::kBFloat16, io::DType::kBF16, "bfloat16", &io::float_to_bf16}}) {
     const fs::path to = folder.path() / said;
-    convert_model({.from = golden("models/plain"), .to = to, .dtype = dtype});
+    convert({.from = golden("models/plain"), .to = to, .precision = precision});
     const io::SafeTensors before = io::SafeTensors::open(golden("models/plain")),
                           after = io::SafeTensors::open(to);
     for (const io::TensorInfo& t : after.tensors()) {
@@ -118,8 +119,8 @@ TEST(Convert, OtherTypesRoundAndConfigSaysSo) {
     }
     EXPECT_NE(read_all(to / "config.json").find(std::string("type\": \"") + said + "\""), std::string::npos);
     // And back: the numbers stay those of the narrow type.
-    convert_model(
-        {.from = to, .to = folder.path() / (std::string(said) + "-back"), .dtype = io::DType::kF32});
+    convert(
+        {.from = to, .to = folder.path() / (std::string(said) + "-back"), .precision = Precision::kFloat32});
   }
 }
 
@@ -136,7 +137,7 @@ TEST(Convert, LegacyNamesCopiesAndBuffersGo) {
                     },
                     {{"module.cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                      {"module.bert.embeddings.position_ids", "bert.embeddings.LayerNorm.bias"}});
-  const Converted converted = convert_model({.from = old, .to = folder.path() / "new"});
+  const Conversion converted = convert({.from = old, .to = folder.path() / "new"});
   EXPECT_EQ(converted.dropped.size(), 2u);
   EXPECT_TRUE(read_all(folder.path() / "new/model.safetensors") ==
               read_all(golden("models/plain/model.safetensors")));
@@ -148,7 +149,7 @@ TEST(Convert, ATensorThatIsMissingIsToldOfTheOldFolder) {
     return name == "bert.encoder.layer.1.output.dense.bias" ? "" : name;
   });
   expect_error(old.string() + ": tensor bert.encoder.layer.1.output.dense.bias is missing",
-               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+               [&] { convert({.from = old, .to = folder.path() / "new"}); });
   EXPECT_EQ(entries(folder.path()), 1u);
 }
 
@@ -159,20 +160,19 @@ TEST(Convert, TensorsThatNobodyKnowsAreAnErrorOrLeftOut) {
                                       {"extra.bias", "bert.pooler.dense.bias"}});
   const fs::path to = folder.path() / "new";
   try {
-    convert_model({.from = old, .to = to, .drop = {"extra.bias"}});
+    convert({.from = old, .to = to, .drop = {"extra.bias"}});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("\"bert.embeddings.word_embedings.weight\""), std::string::npos)
         << error.what();
     EXPECT_NE(std::string(error.what()).find(old.string()), std::string::npos) << error.what();
     EXPECT_NE(error.hint().find("embeddings.word_embeddings.weight"), std::string::npos) << error.hint();
-    EXPECT_NE(error.hint().find("--drop-unknown"), std::string::npos) << error.hint();
+    EXPECT_NE(error.hint().find("drop_unknown"), std::string::npos) << error.hint();
   }
-  expect_error("--drop extra.bia: there is no such tensor",
-               [&] { convert_model({.from = old, .to = to, .drop = {"extra.bia"}, .drop_unknown = true}); });
+  expect_error("there is no tensor \"extra.bia\" to drop",
+               [&] { convert({.from = old, .to = to, .drop = {"extra.bia"}, .drop_unknown = true}); });
   EXPECT_EQ(entries(folder.path()), 1u);
-  const Converted converted =
-      convert_model({.from = old, .to = to, .drop = {"extra.bias"}, .drop_unknown = true});
+  const Conversion converted = convert({.from = old, .to = to, .drop = {"extra.bias"}, .drop_unknown = true});
   EXPECT_EQ(converted.dropped.size(), 2u);
   EXPECT_NO_THROW(Model::load(to));
 }
@@ -182,7 +182,7 @@ TEST(Convert, ACopyThatDiffersIsAnError) {
   const fs::path old =
       changed_model(folder, kSame, {{"cls.predictions.decoder.weight", "bert.pooler.dense.weight"}});
   expect_error("should be a copy of \"bert.embeddings.word_embeddings.weight\"",
-               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+               [&] { convert({.from = old, .to = folder.path() / "new"}); });
 }
 
 TEST(Convert, TwoTensorsOfOneNameAreAnError) {
@@ -190,7 +190,7 @@ TEST(Convert, TwoTensorsOfOneNameAreAnError) {
   const fs::path old =
       changed_model(folder, kSame, {{"bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.weight"}});
   expect_error("are both bert.embeddings.LayerNorm.weight",
-               [&] { convert_model({.from = old, .to = folder.path() / "new"}); });
+               [&] { convert({.from = old, .to = folder.path() / "new"}); });
 }
 
 TEST(Convert, TheTokenizerAndTheModulesComeAlong) {
@@ -204,7 +204,7 @@ TEST(Convert, TheTokenizerAndTheModulesComeAlong) {
   fs::create_directory(old / "1_Pooling");
   std::ofstream(old / "1_Pooling/config.json")
       << R"({"word_embedding_dimension":64,"pooling_mode_mean_tokens":true})";
-  const Converted converted = convert_model({.from = old, .to = folder.path() / "new"});
+  const Conversion converted = convert({.from = old, .to = folder.path() / "new"});
   EXPECT_EQ(converted.files,
             (std::vector<std::string>{"1_Pooling/config.json", "config.json", "merges.txt",
                                       "model.safetensors", "modules.json", "tokenizer.json", "vocab.txt"}));
@@ -214,18 +214,18 @@ TEST(Convert, TheTokenizerAndTheModulesComeAlong) {
 TEST(Convert, OnlyForceReplacesAndOnlyAModel) {
   const test::TempFolder folder;
   const fs::path from = golden("models/plain"), to = folder.path() / "new";
-  const auto replace = [&] { convert_model({.from = from, .to = to, .force = true}); };
+  const auto replace = [&] { convert({.from = from, .to = to, .force = true}); };
   fs::create_directory(to);
-  convert_model({.from = from, .to = to});  // an empty folder is as good as none
-  expect_error("is there already", [&] { convert_model({.from = from, .to = to}); });
-  expect_error("what is converted is in it", [&] { convert_model({.from = to, .to = to, .force = true}); });
+  convert({.from = from, .to = to});  // an empty folder is as good as none
+  expect_error("is there already", [&] { convert({.from = from, .to = to}); });
+  expect_error("what is converted is in it", [&] { convert({.from = to, .to = to, .force = true}); });
   // An error in the middle leaves the old folder as it was.
   std::ofstream(to / "vocab.txt") << "old";
-  const Conversion interrupted{
+  const ConvertOptions interrupted{
       .from = from, .to = to, .force = true, .progress = [](uint64_t done, uint64_t) {
         if (done > 0) throw Error("enough");
       }};
-  expect_error("enough", [&] { convert_model(interrupted); });
+  expect_error("enough", [&] { convert(interrupted); });
   EXPECT_EQ(read_all(to / "vocab.txt"), "old");
   EXPECT_EQ(entries(folder.path()), 1u);
   replace();
@@ -242,8 +242,8 @@ TEST(Convert, OnlyForceReplacesAndOnlyAModel) {
 TEST(Convert, ForceDeletesNothingThatIsNotConvertsOwn) {
   const test::TempFolder folder;
   const fs::path from = golden("models/plain"), to = folder.path() / "new";
-  const auto replace = [&] { convert_model({.from = from, .to = to, .force = true}); };
-  convert_model({.from = from, .to = to});
+  const auto replace = [&] { convert({.from = from, .to = to, .force = true}); };
+  convert({.from = from, .to = to});
   for (const char* strange : {"thesis.tex", ".git/HEAD", "1_Pooling/config.json", "model-1.safetensors"}) {
     const fs::path file = to / strange, top = to / *fs::path(strange).begin();
     fs::create_directories(file.parent_path());
@@ -256,10 +256,10 @@ TEST(Convert, ForceDeletesNothingThatIsNotConvertsOwn) {
   expect_error("has \"vocab.txt\" in it", replace);
   fs::remove(to / "vocab.txt");
   // What came while it worked counts too.
-  const Conversion meanwhile{.from = from, .to = to, .force = true, .progress = [&](uint64_t, uint64_t) {
-                               std::ofstream(to / "notes.txt") << "mine";
-                             }};
-  expect_error("has \"notes.txt\" in it", [&] { convert_model(meanwhile); });
+  const ConvertOptions meanwhile{.from = from, .to = to, .force = true, .progress = [&](uint64_t, uint64_t) {
+                                   std::ofstream(to / "notes.txt") << "mine";
+                                 }};
+  expect_error("has \"notes.txt\" in it", [&] { convert(meanwhile); });
   EXPECT_EQ(read_all(to / "notes.txt"), "mine");
   EXPECT_EQ(entries(folder.path()), 1u);
   fs::remove(to / "notes.txt");
@@ -282,23 +282,23 @@ TEST(Convert, ALinkStaysAndWhatItLeadsToIsWritten) {
   fs::create_directory(to);
   fs::create_directory_symlink("real", link);
   for (const bool force : {false, true}) {
-    convert_model({.from = from, .to = link, .force = force});
+    convert({.from = from, .to = link, .force = force});
     EXPECT_TRUE(fs::is_symlink(link));
     EXPECT_TRUE(fs::exists(to / "model.safetensors"));
   }
   EXPECT_EQ(entries(folder.path()), 2u);
   fs::create_directory_symlink("nowhere", folder.path() / "broken");
-  expect_error("a link to nothing", [&] { convert_model({.from = from, .to = folder.path() / "broken"}); });
+  expect_error("a link to nothing", [&] { convert({.from = from, .to = folder.path() / "broken"}); });
 }
 
 TEST(Convert, WhoGivesUpBeforeItWritesSeesNoFolder) {
   const test::TempFolder folder;
-  const Conversion conversion{
+  const ConvertOptions conversion{
       .from = golden("models/plain"), .to = folder.path() / "new", .progress = [&](uint64_t, uint64_t) {
         EXPECT_EQ(entries(folder.path()), 0u);
         throw Error("enough");
       }};
-  expect_error("enough", [&] { convert_model(conversion); });
+  expect_error("enough", [&] { convert(conversion); });
 }
 
 TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
@@ -311,7 +311,7 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
                                        {"m.msgpack", "Flax", "save_pretrained"}}) {
     const fs::path from = folder.write(name, "x");
     try {
-      convert_model({.from = from, .to = folder.path() / "new"});
+      convert({.from = from, .to = folder.path() / "new"});
       ADD_FAILURE() << name;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
@@ -319,27 +319,25 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
     }
   }
   expect_error("neither",
-               [&] { convert_model({.from = folder.write("m.txt", "x"), .to = folder.path() / "new"}); });
-  expect_error("no such file",
-               [&] { convert_model({.from = folder.path() / "no", .to = folder.path() / "new"}); });
+               [&] { convert({.from = folder.write("m.txt", "x"), .to = folder.path() / "new"}); });
+  expect_error("no such file", [&] { convert({.from = folder.path() / "no", .to = folder.path() / "new"}); });
   const test::TempFolder pickled;
   pickled.write("pytorch_model.bin", "x");
-  expect_error("pickle", [&] { convert_model({.from = pickled.path(), .to = folder.path() / "new"}); });
+  expect_error("pickle", [&] { convert({.from = pickled.path(), .to = folder.path() / "new"}); });
 }
 
 TEST(Convert, WithoutAConfigThereIsNoModel) {
   const test::TempFolder folder;
   const fs::path from = folder.path() / "model.npz", to = folder.path() / "new";
   fs::copy_file(golden("convert/bert/model.npz"), from);
-  expect_error("no config.json in", [&] { convert_model({.from = from, .to = to}); });
-  EXPECT_NO_THROW(convert_model({.from = from, .to = to, .config = golden("convert/bert/config.json")}));
+  expect_error("no config.json in", [&] { convert({.from = from, .to = to}); });
+  EXPECT_NO_THROW(convert({.from = from, .to = to, .config = golden("convert/bert/config.json")}));
   const fs::path wrong = folder.write("wrong.json", R"({"model_type":"bert","hidden_size":"many"})");
   expect_error(wrong.string() + ": \"hidden_size\"",
-               [&] { convert_model({.from = from, .to = folder.path() / "other", .config = wrong}); });
+               [&] { convert({.from = from, .to = folder.path() / "other", .config = wrong}); });
   // Another model's: the shapes differ.
   expect_error("has shape", [&] {
-    convert_model(
-        {.from = from, .to = folder.path() / "other", .config = golden("models/plain/config.json")});
+    convert({.from = from, .to = folder.path() / "other", .config = golden("models/plain/config.json")});
   });
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bertie/pipeline.h"
+#include "bertie/text_model.h"
 #include "support/data.h"
 
 namespace bertie::test {

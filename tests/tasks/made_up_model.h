@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "io/file.h"
-#include "support/safetensors_file.h"
-#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
+#include "support/safetensors_file.h"
+#include "support/temp_folder.h"
 
 namespace bertie::test {
 
@@ -60,7 +60,7 @@ class MadeUpModel {
     write(path + "/model.safetensors", safetensors_file(header, data));
   }
   const std::filesystem::path& path() const { return folder_.path(); }
-  Encoder load(int threads = 1) const { return Encoder::load(path(), threads); }
+  TextModel load(int threads = 1) const { return bertie::load(path(), {.threads = threads}); }
 
   // The last hidden states of a text, by way of Tokenizer and Run.
   std::vector<std::vector<double>> hidden(const std::string& text) const {

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "bertie/encoder.h"
+#include "bertie/text_model.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "support/data.h"
@@ -24,7 +24,7 @@ nlohmann::json read_json(const std::filesystem::path& file) {
 
 TEST(MiniLm, EqualsTransformersInEveryLayerHeadAndSentenceVector) {
   BERTIE_NEEDS(directory());
-  Encoder encoder = Encoder::load(directory());
+  const TextModel encoder = load(directory());
   const size_t layers = 6, heads = 12, hidden = 384;
   const auto texts = read_json(test::source_dir() / "tests/golden/minilm/texts.json");
   const test::Expected expected(test::source_dir() / "tests/golden/minilm/expected.safetensors");
@@ -81,8 +81,8 @@ TEST(MiniLm, EqualsTransformersInEveryLayerHeadAndSentenceVector) {
       EXPECT_TRUE(test::near(all_rows, expected.floats(name + "all_hidden"), kTolerance));
       EXPECT_TRUE(test::near(all_weights, expected.floats(name + "all_attention"), kTolerance));
     }
-    encoder.set_max_length(max_tokens);
-    EXPECT_TRUE(test::near(encoder.embed(text), expected.floats(name + "sentence"), kTolerance));
+    const Embedding sentence = encoder.with_max_length(max_tokens).embed(text);
+    EXPECT_TRUE(test::near(sentence.values, expected.floats(name + "sentence"), kTolerance));
   }
   EXPECT_EQ(whole, 1);
 }
@@ -91,7 +91,7 @@ TEST(MiniLm, AgreesWithOnnxRuntimeOnTheUnroundedWeights) {
   BERTIE_NEEDS(directory());
   const auto file = test::data("refs/minilm-onnxruntime.json");
   BERTIE_NEEDS(file);
-  Encoder encoder = Encoder::load(directory());
+  const TextModel encoder = load(directory());
   bertie::Run run(encoder.model());
   const auto items = read_json(file)["items"];
   ASSERT_FALSE(items.empty());
@@ -106,7 +106,7 @@ TEST(MiniLm, AgreesWithOnnxRuntimeOnTheUnroundedWeights) {
     EXPECT_EQ(e.ids, item["input_ids"].get<std::vector<int32_t>>());
     ASSERT_EQ(e.ids, transformers.ints(fmt::format("{}.ids", i)));
     EXPECT_EQ(encoder.attend(text).tokens, item["tokens"].get<std::vector<std::string>>());
-    const auto vector = encoder.embed(text);
+    const auto vector = encoder.embed(text).values;
     const auto expected = item["mean_pooled_normalized"].get<std::vector<double>>();
     ASSERT_EQ(vector.size(), expected.size());
     for (size_t c = 0; c < vector.size(); ++c) sentence.see(std::abs(vector[c] - expected[c]));
@@ -136,28 +136,28 @@ TEST(MiniLm, AgreesWithOnnxRuntimeOnTheUnroundedWeights) {
 
 TEST(MiniLm, ObeysItsModulesJson) {
   BERTIE_NEEDS(directory());
-  Encoder encoder = Encoder::load(directory(), 1);
+  const TextModel encoder = load(directory(), {.threads = 1});
   EXPECT_TRUE(encoder.pooling().mean);
   EXPECT_FALSE(encoder.pooling().cls || encoder.pooling().max || encoder.pooling().mean_sqrt_length);
   EXPECT_TRUE(encoder.pooling().normalize);
   EXPECT_EQ(encoder.max_length(), 256u);
   EXPECT_EQ(encoder.dimension(), 384u);
   EXPECT_EQ(encoder.threads(), 1);
-  bool cut = false;
   std::string text;
   for (int i = 0; i < 255; ++i) text += "word ";
-  const auto v = encoder.embed(text, &cut);
-  EXPECT_TRUE(cut);
+  const Embedding v = encoder.embed(text);
+  EXPECT_TRUE(v.truncated);
+  EXPECT_EQ(v.tokens, 256u);
   double squares = 0;
-  for (float x : v) squares += double(x) * double(x);
+  for (float x : v.values) squares += double(x) * double(x);
   EXPECT_NEAR(squares, 1, 1e-6);
 }
 
 TEST(MiniLm, PutsLikeNextToLike) {
   BERTIE_NEEDS(directory());
-  Encoder encoder = Encoder::load(directory(), 1);
+  const TextModel encoder = load(directory(), {.threads = 1});
   const auto dot = [&](std::string_view a, std::string_view b) {
-    const auto x = encoder.embed(a), y = encoder.embed(b);
+    const auto x = encoder.embed(a).values, y = encoder.embed(b).values;
     return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
   };
   const double like = dot("The weather is lovely today.", "It's so sunny outside!");
@@ -166,7 +166,7 @@ TEST(MiniLm, PutsLikeNextToLike) {
 
 TEST(MiniLm, AttendsToTheBankSentence) {
   BERTIE_NEEDS(directory());
-  Encoder encoder = Encoder::load(directory(), 2);
+  const TextModel encoder = load(directory(), {.threads = 2});
   const Attention a = encoder.attend("The bank deposited the money near the river bank.");
   EXPECT_EQ(a.n(), 12u);
   ASSERT_EQ(a.weights.size(), 6u * 12 * 12 * 12);

@@ -41,9 +41,9 @@ Vector operator+(Vector a, const Vector& b) {
 }
 
 void expect_embedding(const MadeUpModel& model, const Vector& expected) {
-  Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   ASSERT_EQ(encoder.dimension(), expected.size());
-  const std::vector<float> v = encoder.embed(kText);
+  const std::vector<float> v = encoder.embed(kText).values;
   ASSERT_EQ(v.size(), expected.size());
   for (size_t i = 0; i < v.size(); ++i) ASSERT_NEAR(v[i], expected[i], 2e-6) << i;
 }
@@ -141,9 +141,9 @@ TEST(Modules, StackDenseLayers) {
   const Vector first = cls(model.hidden(kText));
   double sum = 0.5;
   for (size_t i = 0; i < 3 * 64; ++i) sum += weight[i] * first[i % 64];
-  Encoder encoder = model.load();
+  const TextModel encoder = model.load();
   ASSERT_EQ(encoder.dimension(), 1u);
-  EXPECT_NEAR(encoder.embed(kText)[0], sum, 1e-5);
+  EXPECT_NEAR(encoder.embed(kText).values[0], sum, 1e-5);
 }
 
 TEST(Modules, ThatAreUnknownOrOutOfOrderAreErrors) {
@@ -225,7 +225,7 @@ TEST(Modules, GiveZerosForATextWithoutTokens) {
           vocab + "}}}");
   for (const std::string& pooling : {flags(true, false, false, false), flags(false, true, true, true)}) {
     model.pooling(pooling);
-    for (float x : model.load().embed("")) EXPECT_EQ(x, 0.0f);
+    for (float x : model.load().embed("").values) EXPECT_EQ(x, 0.0f);
   }
 }
 

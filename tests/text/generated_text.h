@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bertie/tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie::test {
 

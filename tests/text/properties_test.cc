@@ -4,12 +4,12 @@
 
 #include "bertie/tokenizer.h"
 #include "support/data.h"
-#include "text/bpe.h"
-#include "text/byte_level.h"
-#include "text/byte_level_road.h"
 #include "text/generated_text.h"
-#include "text/pre_tokenizers.h"
-#include "text/word_piece.h"
+#include "text/models/bpe.h"
+#include "text/segmenters/bert_segmenter.h"
+#include "text/segmenters/byte_level_fast_path.h"
+#include "text/steps/byte_level.h"
+#include "text/steps/pre_tokenizers.h"
 
 namespace bertie {
 namespace {
@@ -88,12 +88,12 @@ RC_GTEST_PROP(TokenizerProperties, WindowsCoverEverythingOnce, (bool lowercase))
   RC_ASSERT(ids == whole.ids);
 }
 
-// The two roads of text/word_piece.h: one look-up per code point, and the normaliser written for exactness.
-RC_GTEST_PROP(TokenizerProperties, TheFastRoadAndTheThoroughRoadAgree,
+// BertSegmenter's one lookup per code point, and bert_normalize.
+RC_GTEST_PROP(TokenizerProperties, TheFastPathAndTheSlowPathOfBertAgree,
               (bool lowercase, bool strip, bool cjk, bool special)) {
-  static text::WordPiece* pieces[8] = {};
+  static text::BertSegmenter* segmenters[8] = {};
   size_t which = size_t(lowercase) | size_t(strip) << 1 | size_t(cjk) << 2;
-  if (!pieces[which]) {
+  if (!segmenters[which]) {
     text::Vocabulary vocabulary("every code point");
     std::string lines = "[UNK]\n[MASK]\n";
     uint64_t id = 0;
@@ -105,25 +105,26 @@ RC_GTEST_PROP(TokenizerProperties, TheFastRoadAndTheThoroughRoadAgree,
         vocabulary.add(token, id++);
       }
     vocabulary.seal();
-    pieces[which] = new text::WordPiece(std::move(vocabulary), {{true, cjk, strip, lowercase}, 0, 100},
-                                        {{.content = "[MASK]", .id = 1, .special = true}});
+    segmenters[which] =
+        new text::BertSegmenter(text::WordPiece(std::move(vocabulary), 0), {true, cjk, strip, lowercase},
+                                {{.content = "[MASK]", .id = 1, .special = true}});
   }
   std::string text = *any_text();
-  Encoding fast, thorough;
-  text::Workspace workspace;
-  text::Pieces a{fast.ids, fast.offsets, fast.words, workspace, kNoLimit};
-  text::Pieces b{thorough.ids, thorough.offsets, thorough.words, workspace, kNoLimit};
-  pieces[which]->tokenize(text, special, a);
-  pieces[which]->tokenize_thoroughly(text, special, b);
-  RC_ASSERT(same(fast, thorough));
+  Encoding fast, slow;
+  text::Buffers buffers;
+  text::PieceWriter a{fast.ids, fast.offsets, fast.words, buffers, kNoLimit};
+  text::PieceWriter b{slow.ids, slow.offsets, slow.words, buffers, kNoLimit};
+  segmenters[which]->tokenize(text, special, a);
+  segmenters[which]->tokenize_slowly(text, special, b);
+  RC_ASSERT(same(fast, slow));
 }
 
-// The two roads of byte-level BPE: the shortcut over raw bytes, and step by step.
-RC_GTEST_PROP(TokenizerProperties, TheByteLevelRoadAndTheStepsAgree,
+// Byte-level BPE over raw bytes, and step by step.
+RC_GTEST_PROP(TokenizerProperties, TheByteLevelFastPathAndTheStepsAgree,
               (bool prefix_space, bool regex, bool special)) {
-  static std::unique_ptr<const text::Pipeline> pipelines[4];
-  auto& pipeline = pipelines[2 * prefix_space + regex];
-  if (!pipeline) {
+  static std::unique_ptr<const text::ComposedSegmenter> segmenters[4];
+  auto& segmenter = segmenters[2 * prefix_space + regex];
+  if (!segmenter) {
     text::Vocabulary vocabulary("bytes");
     text::Merges merges;
     uint64_t id = 0;
@@ -144,23 +145,23 @@ RC_GTEST_PROP(TokenizerProperties, TheByteLevelRoadAndTheStepsAgree,
     }
     vocabulary.seal("");
     text::ByteLevelSettings settings{prefix_space, regex};
-    text::PipelineParts parts;
+    text::SegmenterSteps parts;
     auto model = std::make_unique<text::Bpe>(std::move(vocabulary), merges, text::BpeSettings{}, "merges");
-    parts.pre_tokenizers.push_back(text::byte_level_step(settings));
-    parts.shortcut = text::byte_level_road(*model, settings);
-    RC_ASSERT(parts.shortcut != nullptr);
+    parts.pre_tokenizers.push_back(text::byte_level_pre_tokenizer(settings));
+    parts.fast_path = text::make_byte_level_fast_path(*model, settings);
+    RC_ASSERT(parts.fast_path != nullptr);
     parts.model = std::move(model);
-    pipeline = std::make_unique<text::Pipeline>(
+    segmenter = std::make_unique<text::ComposedSegmenter>(
         std::move(parts),
         std::vector<text::AddedToken>{{.content = "<mask>", .id = 0, .lstrip = true, .special = true}});
   }
   std::string text = *any_text() + (special ? "  <mask>" : "") + *any_text();
   Encoding fast, steps;
-  text::Workspace workspace;
-  text::Pieces a{fast.ids, fast.offsets, fast.words, workspace, kNoLimit};
-  text::Pieces b{steps.ids, steps.offsets, steps.words, workspace, kNoLimit};
-  pipeline->tokenize(text, special, a);
-  pipeline->tokenize_by_steps(text, special, b);
+  text::Buffers buffers;
+  text::PieceWriter a{fast.ids, fast.offsets, fast.words, buffers, kNoLimit};
+  text::PieceWriter b{steps.ids, steps.offsets, steps.words, buffers, kNoLimit};
+  segmenter->tokenize(text, special, a);
+  segmenter->tokenize_by_steps(text, special, b);
   RC_ASSERT(same(fast, steps));
 }
 

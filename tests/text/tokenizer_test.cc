@@ -1,4 +1,4 @@
-// The tokenizer's behaviour in small: what a reader of the header would want to know.
+// The tokenizer's behavior in small: what a reader of the header would want to know.
 #include "bertie/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "bertie/error.h"
 #include "support/data.h"
-#include "text/byte_level.h"
-#include "text/unicode.h"
+#include "text/steps/byte_level.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {

@@ -11,12 +11,12 @@
 #define LLVMFuzzerTestOneInput sentence_piece_fuzz
 #include "../../fuzz/sentence_piece_fuzz.cc"
 #undef LLVMFuzzerTestOneInput
-#include "support/expect_error.h"
 #include "support/data.h"
-#include "text/charsmap.h"
+#include "support/expect_error.h"
 #include "text/generated_text.h"
-#include "text/piece_trie.h"
-#include "text/unicode_forms.h"
+#include "text/models/piece_trie.h"
+#include "text/steps/charsmap.h"
+#include "text/unicode/forms.h"
 
 namespace bertie {
 namespace {

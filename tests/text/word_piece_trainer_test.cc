@@ -1,5 +1,5 @@
 // Learning a WordPiece vocabulary: by hand, and as Hugging Face's trainer does (tools/make_vocab_goldens.py).
-#include "text/word_piece_trainer.h"
+#include "text/models/word_piece_trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Tokens = std::vector<std::string>;
 
 WordCounts counts_of(std::string_view text, bool lowercase = true) {
   WordCounts counts;
-  Normalized scratch;
+  BertNormalized scratch;
   count_words(text, {.strip_accents = lowercase, .lowercase = lowercase}, scratch, counts);
   return counts;
 }
@@ -90,34 +90,35 @@ TEST(WordPieceTrainer, JoinsTheMostFrequentNeighboursFirst) {
   // ##u ##g 20 times, ##u ##n 16, h ##ug 15, p ##un 12; p ##ug and hug ##s 5 each, p being the older; b
   // ##un 4.
   EXPECT_EQ(
-      train_word_pieces(counts, {.size = 100, .min_frequency = 5}),
+      train_word_pieces(counts, {.vocab_size = 100, .min_frequency = 5}),
       (Tokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "b",    "g",    "h",   "n",   "p",   "s",
               "u",     "##u",   "##g",   "##n",   "##s",    "##ug", "##un", "hug", "pun", "pug", "hugs"}));
-  EXPECT_EQ(train_word_pieces(counts, {.size = 18}).back(), "##un");
-  EXPECT_EQ(train_word_pieces(counts, {.size = 100, .min_frequency = 4}).back(), "bun");
-  EXPECT_EQ(train_word_pieces(counts, {.size = 1}).size(), 16u);  // the characters come all the same
+  EXPECT_EQ(train_word_pieces(counts, {.vocab_size = 18}).back(), "##un");
+  EXPECT_EQ(train_word_pieces(counts, {.vocab_size = 100, .min_frequency = 4}).back(), "bun");
+  EXPECT_EQ(train_word_pieces(counts, {.vocab_size = 1}).size(), 16u);  // the characters come all the same
 }
 
 TEST(WordPieceTrainer, OverlappingPairsAreCountedAsTheyAreJoined) {
   // a ##a ##a ##a ##a: ##a ##a stands there three times, and is joined twice.
-  EXPECT_EQ(train_word_pieces(counts_of("aaaaa aaaaa"), {.size = 100, .special = {}}),
+  EXPECT_EQ(train_word_pieces(counts_of("aaaaa aaaaa"), {.vocab_size = 100, .special_tokens = {}}),
             (Tokens{"a", "##a", "##aa", "aaa", "aaaaa"}));
 }
 
 TEST(WordPieceTrainer, OnlyTheMostFrequentCharactersAreKept) {
   const WordCounts counts = counts_of("ab ab ab abz xb");
-  const Tokens tokens = train_word_pieces(counts, {.size = 100, .alphabet_limit = 2, .special = {}});
+  const Tokens tokens =
+      train_word_pieces(counts, {.vocab_size = 100, .limit_alphabet = 2, .special_tokens = {}});
   EXPECT_EQ(tokens, (Tokens{"a", "b", "##b", "ab"}));  // z and x are left out: abz counts as ab, xb as ##b
 }
 
-class Golden : public testing::TestWithParam<std::pair<const char*, WordPieceTraining>> {};
+class Golden : public testing::TestWithParam<std::pair<const char*, WordPieceTrainerOptions>> {};
 
 TEST_P(Golden, SamePiecesAsHuggingFace) {
   const auto& [name, given] = GetParam();
   const Tokens expected = lines_of(read_file(std::string(name) + ".txt"));
   ASSERT_GT(expected.size(), 100u);
-  WordPieceTraining options = given;
-  options.size = expected.size();
+  WordPieceTrainerOptions options = given;
+  options.vocab_size = expected.size();
   const Tokens tokens =
       train_word_pieces(counts_of(read_file("corpus.txt"), std::string_view(name) != "cased"), options);
   ASSERT_EQ(tokens.size(), expected.size());
@@ -131,11 +132,13 @@ TEST_P(Golden, SamePiecesAsHuggingFace) {
   EXPECT_EQ(Tokenizer::from_vocab_text(lines).vocab_size(), tokens.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    WordPieceTrainer, Golden,
-    testing::Values(std::pair("uncased", WordPieceTraining{}), std::pair("cased", WordPieceTraining{}),
-                    std::pair("small_alphabet", WordPieceTraining{.min_frequency = 3, .alphabet_limit = 40})),
-    [](const auto& which) { return std::string(which.param.first); });
+INSTANTIATE_TEST_SUITE_P(WordPieceTrainer, Golden,
+                         testing::Values(std::pair("uncased", WordPieceTrainerOptions{}),
+                                         std::pair("cased", WordPieceTrainerOptions{}),
+                                         std::pair("small_alphabet",
+                                                   WordPieceTrainerOptions{.min_frequency = 3,
+                                                                           .limit_alphabet = 40})),
+                         [](const auto& which) { return std::string(which.param.first); });
 
 }  // namespace
 }  // namespace bertie::text

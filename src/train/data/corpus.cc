@@ -10,7 +10,7 @@
 
 #include "bertie/error.h"
 #include "io/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace fs = std::filesystem;

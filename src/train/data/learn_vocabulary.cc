@@ -1,6 +1,5 @@
-// A WordPiece vocabulary from texts. Words are counted by several threads, block by block; the result does
-// not depend on how many. Memory is bounded: where there are too many different words, the rarest are
-// dropped.
+// A WordPiece vocabulary from texts. Words are counted by several threads, block by block; the result does not
+// depend on how many. Memory is bounded: where there are too many different words, the rarest are dropped.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -11,7 +10,7 @@
 #include "core/parallel.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
-#include "text/word_piece_trainer.h"
+#include "text/models/word_piece_trainer.h"
 #include "train/data/corpus.h"
 
 namespace bertie {
@@ -20,10 +19,10 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{2} << 20;  // of text that a thread takes at a time
 
-struct Block {
+struct TextBlock {
   std::string text;
   text::WordCounts counts;
-  text::Normalized scratch;
+  text::BertNormalized scratch;
 };
 
 // What transformers' BertTokenizerFast and Tokenizer::load look for beside vocab.txt.
@@ -59,8 +58,7 @@ struct Files {
     if (fs::exists(vocabulary, error))
       throw Error(fmt::format("{} is there already", vocabulary.string()), hint, "out");
     if (fs::exists(config_file, error) && io::MappedFile(config_file).text() != config)
-      throw Error(fmt::format("{} is there already, and of another tokenizer", config_file.string()), hint,
-                  "out");
+      throw Error(fmt::format("{} is there already, and of another tokenizer", config_file.string()), hint, "out");
   }
 
   void write(const std::vector<std::string>& tokens) const {
@@ -81,12 +79,12 @@ struct Files {
 LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   const Files files(options);
   Corpus corpus(options.texts);
-  const text::NormalizerSettings normalizer{.strip_accents = options.lowercase,
+  const text::BertNormalizerSettings normalizer{.strip_accents = options.lowercase,
                                             .lowercase = options.lowercase};
   LearnedVocabulary learned;
   text::WordCounts counts;
   std::string document;
-  const auto read = [&](Block& block) {
+  const auto read = [&](TextBlock& block) {
     block.text.clear();
     while (block.text.size() < kBlockBytes && corpus.next(document)) {
       block.text += document;
@@ -96,30 +94,29 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
     learned.text_bytes += block.text.size();
     return !block.text.empty();
   };
-  const auto count = [&](Block& block) {
+  const auto count = [&](TextBlock& block) {
     block.counts.clear();
     text::count_words(block.text, normalizer, block.scratch, block.counts);
   };
-  const auto finish = [&](Block& block) {
+  const auto finish = [&](TextBlock& block) {
     counts.add(block.counts);
     for (uint64_t least = 2; counts.size() > options.max_words; ++least) {
       counts.drop_below(least);
       learned.dropped_below = std::max(learned.dropped_below, least);
     }
   };
-  in_order<Block>(options.threads > 0 ? options.threads : available_threads(), read, count, finish);
+  in_order<TextBlock>(options.threads > 0 ? options.threads : available_threads(), read, count, finish);
   learned.texts = corpus.report();
   counts.for_each([&](std::string_view, uint64_t n) { learned.words += n; });
   if (learned.words == 0) throw Error("there is no text in the inputs", "files with texts", "inputs");
   learned.different_words = counts.size();
-  learned.tokens = text::train_word_pieces(counts, {.size = options.size,
+  learned.tokens = text::train_word_pieces(counts, {.vocab_size = options.size,
                                                     .min_frequency = options.min_frequency,
-                                                    .alphabet_limit = options.alphabet_limit});
+                                                    .limit_alphabet = options.alphabet_limit});
   if (learned.tokens.size() > options.size)
     throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}",
                             learned.tokens.size(), options.size),
-                fmt::format("`size` {} or more, or a smaller `alphabet_limit`", learned.tokens.size()),
-                "size");
+                fmt::format("`size` {} or more, or a smaller `alphabet_limit`", learned.tokens.size()), "size");
   if (!options.out.empty()) files.write(learned.tokens);
   return learned;
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace bertie {
 namespace {
@@ -40,7 +40,7 @@ bool is_in(const std::array<std::string_view, kCount>& list, std::string_view wo
 
 bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 bool is_letter(uint32_t c) {
-  return c < 0x80 ? (c | 32) >= 'a' && (c | 32) <= 'z' : text::kind(c) == text::Kind::kLetter;
+  return c < 0x80 ? (c | 32) >= 'a' && (c | 32) <= 'z' : text::char_kind(c) == text::CharKind::kLetter;
 }
 bool is_upper(uint32_t c) {
   return c < 0x80 ? c >= 'A' && c <= 'Z' : is_letter(c) && text::lower(c).points[0] != c;

@@ -76,6 +76,9 @@ void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_
                         .rows = t.rows,
                         .targets = t.targets,
                         .values = t.values,
+                        .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
+                                    t.teacher_columns},
+                        .temperature = t.temperature,
                         .scale = float(scales_[i])});
   term_sums_.assign(terms_.size(), LossSum());
   const TrainingBatch training{.batch = store.batch(),

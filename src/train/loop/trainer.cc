@@ -19,7 +19,7 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void check(const TrainOptions& o) {
+void check_loop(const TrainOptions& o) {
   if (o.steps == 0 && o.tokens == 0 && !(o.seconds > 0))
     throw Error("a run needs a limit: steps, tokens or time", "`steps` 20000", "steps");
   if (o.out.empty()) throw Error("a run needs a folder for its checkpoints", "`out` run", "out");
@@ -46,7 +46,7 @@ Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEve
       optimizer_(parts.learner, options),
       training_(parts.learner, parts.ranks, parts.source, shape()),
       since_log_(parts.source.terms().size()) {
-  check(options);
+  check_loop(options);
   if (options_.patience > 0 && (!parts_.held_out || options_.eval_every == 0))
     throw Error("patience counts evaluations on held-out data, and this run has none",
                 "data with a held-out part and an `eval_every` above 0, or no `patience`", "patience");

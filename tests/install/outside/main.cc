@@ -31,11 +31,11 @@ int main() {
     bertie::find_model("organisation/model", hub);
     return std::printf("found a model that is not there\n"), 1;
   } catch (const bertie::Error& error) {
-    if (!std::strstr(error.hint().c_str(), "bertie pull")) return std::printf("no hint\n"), 1;
+    if (!std::strstr(error.hint().c_str(), "bertie::pull")) return std::printf("no hint\n"), 1;
   }
 
   try {
-    bertie::Encoder::load("/no/such/model");
+    bertie::load("/no/such/model");
   } catch (const bertie::Error& error) {  // thrown inside the library, caught outside
     if (std::strstr(error.what(), "/no/such/model")) return std::printf("bertie works from outside\n"), 0;
   }

@@ -1,0 +1,45 @@
+#pragma once
+// A checkpoint under old names, in another precision or in an .npz file, to a folder that Bertie and
+// transformers load. Streams: a tensor at a time is in memory. docs/converting.md says what is read.
+//
+//   bertie::convert({.from = "bert_model.npz", .to = "bert", .config = "bert_config.json"});
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bertie/export.h"
+#include "bertie/model.h"
+
+namespace bertie {
+
+struct ConvertOptions {
+  std::filesystem::path from;               // a model folder, .safetensors, .safetensors.index.json or .npz
+  std::filesystem::path to;                 // a folder, written whole or not at all
+  std::filesystem::path config = {};        // a config.json; empty: the one beside the tensors
+  std::optional<Precision> precision = {};  // of the new file; nothing: as stored (float64 becomes float32)
+  std::vector<std::string> drop = {};       // tensors to leave out, by their old or new name
+  bool drop_unknown = false;                // leave out what the model has no use for; else that is an Error
+  bool force = false;  // replace a folder that is there, if convert could have made all of it
+  // Called before each piece with the bytes written and the bytes to write, and with 0 and 0 before anything
+  // is written; may throw to give up.
+  std::function<void(uint64_t done, uint64_t total)> progress = {};
+};
+
+struct DroppedTensor {
+  std::string name, reason;
+};
+
+struct Conversion {
+  size_t tensors = 0, renamed = 0;
+  uint64_t bytes = 0;  // of numbers
+  std::vector<DroppedTensor> dropped;
+  std::vector<std::string> files;  // in the new folder
+};
+
+// Throws Error that names the tensor and the file; then there is no new folder, and an old one is as it was.
+BERTIE_API Conversion convert(const ConvertOptions& options);
+
+}  // namespace bertie

@@ -1,0 +1,65 @@
+#pragma once
+// Results as JSON, one line each, for the command line, a service and other languages. docs/json.md has the
+// schema. Numbers have as many digits as it takes to read the same number back; what is not finite is null.
+// Strings are valid UTF-8 whatever came in, and have no line ends and no control characters in them.
+//
+//   bertie::to_json(model.classify(text), {.index = 0, .text = text});
+//   // {"index":0,"text":"A fine film.","labels":[{"label":"POSITIVE","score":0.9998}],…}
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bertie/convert.h"
+#include "bertie/explain.h"
+#include "bertie/export.h"
+#include "bertie/hub.h"
+#include "bertie/info.h"
+#include "bertie/results.h"
+#include "bertie/similarity.h"
+#include "bertie/tokenizer.h"
+
+namespace bertie {
+
+// What an object begins with, before the result's own fields: which input it is of, and the input.
+struct JsonInput {
+  std::optional<size_t> index = {};  // from 0
+  std::optional<std::string_view> text = {};
+  std::optional<std::string_view> a = {}, b = {};  // of a pair
+  std::optional<std::string_view> question = {}, context = {};
+  std::optional<size_t> window = {};  // of a long text's windows, from 0
+};
+
+BERTIE_API std::string to_json(const Embedding& embedding, const JsonInput& input = {});
+BERTIE_API std::string to_json(std::span<const float> vector, const EmbeddedRow& row,
+                               const JsonInput& input = {});
+BERTIE_API std::string to_json(const Attention& attention, const JsonInput& input = {});
+BERTIE_API std::string to_json(const MaskFilling& filling, const JsonInput& input = {});
+BERTIE_API std::string to_json(const NextSentence& next, const JsonInput& input = {});
+BERTIE_API std::string to_json(const Classification& classification, const JsonInput& input = {});
+BERTIE_API std::string to_json(const Tagging& tagging, const JsonInput& input = {});
+BERTIE_API std::string to_json(const Answering& answering, const JsonInput& input = {});
+BERTIE_API std::string to_json(const Generation& generation, const JsonInput& input = {});
+BERTIE_API std::string to_json(const Encoding& encoding, const Tokenizer& tokenizer,
+                               const JsonInput& input = {});
+BERTIE_API std::string to_json(const AttentionSteps& steps, const JsonInput& input = {});
+
+// A place in a ranking, from 1; the index is that of what was ranked.
+BERTIE_API std::string to_json(const Ranked& ranked, size_t rank, const JsonInput& input = {});
+// One row of similarity(): a text's score with each other one.
+BERTIE_API std::string scores_to_json(std::span<const float> scores, const JsonInput& input = {});
+
+BERTIE_API std::string to_json(const ModelInfo& info);
+BERTIE_API std::string to_json(const Conversion& conversion, std::string_view to);
+BERTIE_API std::string to_json(const PullProgress& progress);
+BERTIE_API std::string to_json(const PullResult& result, std::string_view name);
+BERTIE_API std::string to_json(const CachedModel& model);
+
+// The same piece by piece, for results whose text may have hundreds of megabytes.
+using JsonSink = std::function<void(std::string_view)>;
+BERTIE_API void write_json(const Attention& attention, const JsonInput& input, const JsonSink& sink);
+BERTIE_API void write_json(const AttentionSteps& steps, const JsonInput& input, const JsonSink& sink);
+
+}  // namespace bertie

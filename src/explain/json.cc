@@ -1,0 +1,34 @@
+// AttentionSteps as JSON: layers and heads are counted from 1, as people do.
+#include "bertie/json.h"
+
+#include "tasks/json_writer.h"
+
+namespace bertie {
+
+std::string to_json(const AttentionSteps& steps, const JsonInput& input) {
+  std::string out;
+  write_json(steps, input, [&](std::string_view piece) { out += piece; });
+  return out;
+}
+
+void write_json(const AttentionSteps& s, const JsonInput& input, const JsonSink& sink) {
+  JsonWriter json(&sink);
+  json.begin_object().fields(input);
+  json.field("tokens", s.tokens);
+  if (!s.ids.empty()) json.field("ids", s.ids);
+  json.field("layer", s.layer + 1).field("layers", s.layers);
+  json.field("head", s.head + 1).field("heads", s.heads).field("d_k", s.q.cols);
+  const auto add = [&](std::string_view name, Matrix<const float> matrix) { json.field(name, matrix); };
+  add("x", s.x);
+  add("w_q", s.w_q), add("w_k", s.w_k), add("w_v", s.w_v);
+  json.field("b_q", s.b_q).field("b_k", s.b_k).field("b_v", s.b_v);
+  add("q", s.q), add("k", s.k), add("v", s.v);
+  add("scores", s.scores), add("scaled", s.scaled), add("weights", s.weights);
+  add("output", s.output);
+  add("concatenated", s.concatenated);
+  add("w_o", s.w_o), json.field("b_o", s.b_o);
+  add("result", s.result);
+  json.end_object().finish();
+}
+
+}  // namespace bertie

@@ -1,0 +1,70 @@
+// Who looks at whom.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tasks/text_model_state.h"
+
+namespace bertie {
+
+Matrix<const float> Attention::at(size_t layer, size_t head) const {
+  if (layer >= layers || head >= heads)
+    throw Error(
+        fmt::format("no layer {}, head {}: the model has {} layers of {} heads", layer, head, layers, heads));
+  const auto place = std::find(kept.begin(), kept.end(), layer);
+  if (place == kept.end())
+    throw Error(fmt::format("layer {} was not kept", layer), "name it among AttendOptions::layers");
+  return {weights.data() + (size_t(place - kept.begin()) * heads + head) * n() * n(), n(), n()};
+}
+
+namespace {
+
+Attention attend(Worker& worker, const LoadedModel& loaded, Encoding encoding, const AttendOptions& options) {
+  const Config& config = loaded.model.config();
+  if (encoding.size() > config.max_tokens())
+    throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
+                            config.max_tokens()),
+                "give a shorter text");
+  Attention a;
+  a.layers = config.depth(), a.heads = config.heads;
+  a.kept = options.layers;
+  if (a.kept.empty()) {
+    a.kept.resize(a.layers);
+    std::iota(a.kept.begin(), a.kept.end(), size_t{0});
+  }
+  std::sort(a.kept.begin(), a.kept.end());
+  a.kept.erase(std::unique(a.kept.begin(), a.kept.end()), a.kept.end());
+  if (a.kept.back() >= a.layers)
+    throw Error(fmt::format("no layer {}: the model has layers 0 to {}", a.kept.back(), a.layers - 1));
+  // A layer whose weights are wanted runs another kernel, whose last bits differ. All layers below run it
+  // too, so that weights do not depend on which are asked for.
+  Capture capture;
+  for (size_t layer = 0; layer <= a.kept.back(); ++layer) capture.attention.push_back(layer);
+  const size_t n = encoding.size(), size = config.heads * n * n;
+  const int32_t offsets[2] = {0, int32_t(n)};
+  const Output& output =
+      worker.run.forward({.ids = encoding.ids, .types = encoding.types, .offsets = offsets}, capture);
+  check_finite(output.last_hidden);
+  a.weights.reserve(a.kept.size() * size);
+  for (size_t layer : a.kept) {
+    const Matrix<const float> first = output.attention(layer, 0, 0);  // the layer's heads follow each other
+    check_finite({first.data(), 1, size});
+    a.weights.insert(a.weights.end(), first.data(), first.data() + size);
+  }
+  for (int32_t id : encoding.ids) a.tokens.emplace_back(loaded.tokenizer.token(id));
+  a.encoding = std::move(encoding);
+  return a;
+}
+
+}  // namespace
+
+Attention TextModel::attend(std::string_view text, const AttendOptions& options) const {
+  return bertie::attend(*state_->workers->take(), *state_->loaded, tokenizer().encode(text), options);
+}
+
+Attention TextModel::attend(std::string_view a, std::string_view b, const AttendOptions& options) const {
+  return bertie::attend(*state_->workers->take(), *state_->loaded, tokenizer().encode(a, b), options);
+}
+
+}  // namespace bertie
