@@ -43,7 +43,7 @@ BENCHMARK(peak);
 // rows, outputs, inputs, activation
 void linear(benchmark::State& state) {
   const auto rows = size_t(state.range(0)), outputs = size_t(state.range(1)), inputs = size_t(state.range(2));
-  const auto f = state.range(3) ? kernels::Activation::gelu : kernels::Activation::none;
+  const auto f = state.range(3) ? kernels::Activation::kGelu : kernels::Activation::kNone;
   const size_t floats = kernels::packed_floats(outputs, inputs),
                copies = std::max<size_t>(1, (16 << 20) / floats);
   Numbers x(rows * inputs), w(floats * copies), b(outputs + kernels::kPanel), y(rows * outputs);
@@ -129,7 +129,7 @@ void activation(benchmark::State& state) {
   for (auto _ : state) kernels::activation_forward(kernels::Activation(state.range(0)), {x.data, 4096});
   state.SetItemsProcessed(state.iterations() * 4096);
 }
-BENCHMARK(activation)->DenseRange(int(kernels::Activation::gelu), int(kernels::Activation::tanh));
+BENCHMARK(activation)->DenseRange(int(kernels::Activation::kGelu), int(kernels::Activation::kTanh));
 
 void softmax(benchmark::State& state) {
   Numbers x(size_t(state.range(0)));

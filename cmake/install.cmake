@@ -1,14 +1,26 @@
 # cmake --install: the library, its headers, find_package(bertie), pkg-config, and the program.
 include(CMakePackageConfigHelpers)
-install(TARGETS bertie EXPORT bertie-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS bertie EXPORT bertie-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET bertie_mpi)
   install(TARGETS bertie_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bertie)
 endif()
 install(DIRECTORY include/bertie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT bertie-targets NAMESPACE bertie:: FILE bertie-targets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+if(BUILD_SHARED_LIBS)
+  set(BERTIE_DEPENDENCIES "")
+else() # what libbertie.a leaves to be linked
+  set(BERTIE_DEPENDENCIES "include(CMakeFindDependencyMacro)
+foreach(package fmt Threads ZLIB LibLZMA PkgConfig)
+  find_dependency(\${package})
+endforeach()
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+")
+endif()
 file(WRITE ${PROJECT_BINARY_DIR}/bertie-config.cmake
-     "include(\${CMAKE_CURRENT_LIST_DIR}/bertie-targets.cmake)\n")
+     "${BERTIE_DEPENDENCIES}include(\${CMAKE_CURRENT_LIST_DIR}/bertie-targets.cmake)\n")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bertie-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bertie-config.cmake ${PROJECT_BINARY_DIR}/bertie-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)

@@ -136,7 +136,7 @@ def compare(options, size):
     """Rows of a size: each mode of PyTorch and Bertie, all measured in every round."""
     batch, net = setup(options), make_net(size)
     cases = [Case(net, mode) for mode in options.mode]
-    ours = {"Bertie": ()} | ({"Bertie bf16": ("--precision", "bf16")} if options.bf16 else {})
+    ours = {"Bertie": ()}
     answers = {name: [] for name in ours}
     for _ in range(options.rounds):
         for case in cases:
@@ -198,7 +198,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="of each in a round")
     parser.add_argument("--peak", type=float, help="GFLOP/s of the machine, when Bertie does not measure it")
-    parser.add_argument("--bf16", action="store_true", help="Bertie in bf16 too")
     parser.add_argument("--alone", action="store_true", help="without Bertie")
     parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)  # a child of --memory

@@ -29,19 +29,19 @@ namespace bertie {
 
 // How to score: how well a query and a key agree.
 struct Score {
-  enum class Kind : uint8_t { scaled_dot, dot, general, additive };
+  enum class Kind : uint8_t { kScaledDot, kDot, kGeneral, kAdditive };
 
   static Score scaled_dot() { return {}; }                                             // q·k/√D
-  static Score scaled_by(float scale) { return {.kind = Kind::dot, .scale = scale}; }  // q·k·scale
-  static Score dot() { return {.kind = Kind::dot}; }                                   // q·k
+  static Score scaled_by(float scale) { return {.kind = Kind::kDot, .scale = scale}; }  // q·k·scale
+  static Score dot() { return {.kind = Kind::kDot}; }                                   // q·k
   // qᵀ·W·k. w (H·D, Dk): head h's W is its rows h·D..; k is then (Tk, H·Dk).
-  static Score general(Matrix<const float> w) { return {.kind = Kind::general, .w = w}; }
+  static Score general(Matrix<const float> w) { return {.kind = Kind::kGeneral, .w = w}; }
   // vᵀ·tanh(W₁·q + W₂·k), Bahdanau's. w1 (H·A, D), w2 (H·A, Dk), v (H, A); k is then (Tk, H·Dk).
   static Score additive(Matrix<const float> w1, Matrix<const float> w2, Matrix<const float> v) {
-    return {.kind = Kind::additive, .w1 = w1, .w2 = w2, .v = v};
+    return {.kind = Kind::kAdditive, .w1 = w1, .w2 = w2, .v = v};
   }
 
-  Kind kind = Kind::scaled_dot;
+  Kind kind = Kind::kScaledDot;
   float scale = 1;  // of dot
   Matrix<const float> w = {}, w1 = {}, w2 = {}, v = {};
 };
@@ -60,49 +60,49 @@ struct BigBird {
 // reach.
 struct Look {
   enum class Kind : uint8_t {
-    full,
-    causal,
-    window,
-    window_and_global,
-    big_bird,
-    strided,
-    fixed,
-    mask,
-    adaptive_span
+    kFull,
+    kCausal,
+    kWindow,
+    kWindowAndGlobal,
+    kBigBird,
+    kStrided,
+    kFixed,
+    kMask,
+    kAdaptiveSpan
   };
 
   static Look full() { return {}; }
-  static Look causal() { return {.kind = Kind::causal}; }  // keys 0..i
+  static Look causal() { return {.kind = Kind::kCausal}; }  // keys 0..i
   // Keys i−before .. i+after.
   static Look window(size_t before, size_t after) {
-    return {.kind = Kind::window, .before = before, .after = after};
+    return {.kind = Kind::kWindow, .before = before, .after = after};
   }
   static Look window(size_t around) { return window(around, around); }
   // Longformer: a window, and tokens that see everything and are seen by everyone. `global` holds positions,
   // increasing, that every sequence of the batch has (those without keys aside).
   static Look window_and_global(size_t around, std::span<const int32_t> global) {
-    return {.kind = Kind::window_and_global, .before = around, .after = around, .global = global};
+    return {.kind = Kind::kWindowAndGlobal, .before = around, .after = around, .global = global};
   }
-  static Look big_bird(const BigBird& pattern) { return {.kind = Kind::big_bird, .blocks = pattern}; }
+  static Look big_bird(const BigBird& pattern) { return {.kind = Kind::kBigBird, .blocks = pattern}; }
   // Sparse Transformer, strided: the last `stride` keys up to i, and every stride-th key before: i−stride,
   // i−2·stride, …
-  static Look strided(size_t stride) { return {.kind = Kind::strided, .stride = stride}; }
+  static Look strided(size_t stride) { return {.kind = Kind::kStrided, .stride = stride}; }
   // Sparse Transformer, fixed: the keys up to i in i's block of `stride`, and the last `summary` positions
   // of every block before.
   static Look fixed(size_t stride, size_t summary = 1) {
-    return {.kind = Kind::fixed, .stride = stride, .summary = summary};
+    return {.kind = Kind::kFixed, .stride = stride, .summary = summary};
   }
   // allowed(t, j) ≠ 0: row t of q, counted over the whole batch, sees key j of its own sequence. As many rows
   // as q, and columns for the longest sequence of keys.
-  static Look mask(Matrix<const uint8_t> allowed) { return {.kind = Kind::mask, .allowed = allowed}; }
+  static Look mask(Matrix<const uint8_t> allowed) { return {.kind = Kind::kMask, .allowed = allowed}; }
   // Learnable spans (Sukhbaatar et al. 2019). Head h's weights are multiplied, before they are normalised,
   // by clamp((ramp + spans[h] − distance)/ramp, 0, 1); distance is i − j to keys at or before the query, and
   // with both_sides |i − j|. Keys after the query are seen with both_sides only.
   static Look adaptive_span(std::span<const float> spans, float ramp, bool both_sides = false) {
-    return {.kind = Kind::adaptive_span, .spans = spans, .ramp = ramp, .both_sides = both_sides};
+    return {.kind = Kind::kAdaptiveSpan, .spans = spans, .ramp = ramp, .both_sides = both_sides};
   }
 
-  Kind kind = Kind::full;
+  Kind kind = Kind::kFull;
   bool queries_at_end = false;
   size_t before = 0, after = 0;
   std::span<const int32_t> global = {};
@@ -116,13 +116,13 @@ struct Look {
 
 // How to compute.
 struct Compute {
-  enum class Kind : uint8_t { softmax, linear, performer, linformer, nystrom };
+  enum class Kind : uint8_t { kSoftmax, kLinear, kPerformer, kLinformer, kNystrom };
 
   // The formula itself. Keys are taken in blocks with a running maximum and sum (online softmax): memory
   // grows with n + m, not with n·m. Asked for the weights, it keeps whole rows.
   static Compute softmax() { return {}; }
   // φ(q)·φ(k) in place of e^(q·k), φ(x) = elu(x) + 1: time and memory grow with n. Looks: full and causal.
-  static Compute linear() { return {.kind = Kind::linear}; }
+  static Compute linear() { return {.kind = Kind::kLinear}; }
   // The softmax approximated by random features, FAVOR+: the more features, the closer. All heads share them.
   // Looks: full and causal. Scores: dot products with a scale above 0.
   struct Performer {
@@ -130,13 +130,13 @@ struct Compute {
     uint64_t seed = 0;
   };
   static Compute performer(Performer p) {
-    return {.kind = Kind::performer, .features = p.features, .seed = p.seed};
+    return {.kind = Kind::kPerformer, .features = p.features, .seed = p.seed};
   }
   static Compute performer() { return performer(Performer{}); }
   // softmax(q·(E·k)ᵀ)·(F·v): keys and values projected to R rows. e, f (R, N), learned, shared by the heads;
   // a sequence of m ≤ N keys uses their first m columns. Look: full.
   static Compute linformer(Matrix<const float> e, Matrix<const float> f) {
-    return {.kind = Kind::linformer, .e = e, .f = f};
+    return {.kind = Kind::kLinformer, .e = e, .f = f};
   }
   // Nyström: through `landmarks` means of neighbouring queries and keys, and a pseudo-inverse by iteration.
   // Look: full.
@@ -145,11 +145,11 @@ struct Compute {
     size_t iterations = 6;
   };
   static Compute nystrom(Nystrom n) {
-    return {.kind = Kind::nystrom, .landmarks = n.landmarks, .iterations = n.iterations};
+    return {.kind = Kind::kNystrom, .landmarks = n.landmarks, .iterations = n.iterations};
   }
   static Compute nystrom() { return nystrom(Nystrom{}); }
 
-  Kind kind = Kind::softmax;
+  Kind kind = Kind::kSoftmax;
   size_t features = 0;
   uint64_t seed = 0;
   Matrix<const float> e = {}, f = {};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bertie/attention.h"
 #include "bertie/export.h"
 #include "bertie/files.h"
 
@@ -14,6 +15,24 @@ namespace bertie {
 
 // What a sequence-classification head's numbers mean; config.json's problem_type.
 enum class Problem { kUnset, kSingleLabel, kMultiLabel, kRegression };
+
+// A layer's attention: how to score, where to look and how to compute (bertie/attention.h). What is set here is
+// BERT's. What a mechanism learns (spans, score matrices, Linformer's projections) is the model's: the views in
+// `look` and `compute` stay empty. In config.json it is the object "attention"; docs/models.md has its keys.
+struct AttentionConfig {
+  Score::Kind score = Score::Kind::kScaledDot;
+  size_t score_size = 64;            // of additive scores: numbers that tanh is taken of
+  Look look = {};                    // full: a causal model's is causal
+  std::vector<int32_t> global = {};  // of Look::window_and_global
+  double span = 0.1;                 // of Look::adaptive_span at the start of training, as a share of all positions
+  Compute compute = {};
+  size_t linformer_rows = 64;  // of Compute::linformer
+
+  bool is_standard() const {  // what transformers computes
+    return score == Score::Kind::kScaledDot && compute.kind == Compute::Kind::kSoftmax &&
+           (look.kind == Look::Kind::kFull || look.kind == Look::Kind::kCausal);
+  }
+};
 
 struct BERTIE_API Config {
   std::string model_type = "bert";  // or roberta, xlm-roberta, camembert, distilbert, albert, gpt2
@@ -42,6 +61,7 @@ struct BERTIE_API Config {
   // For training; below 0: as dropout. ALBERT and DistilBERT have their own for classifiers, GPT-2 for
   // embeddings.
   double classifier_dropout = -1, embedding_dropout = -1;
+  AttentionConfig attention = {};
 
   static Config base() { return {}; }
   static Config large() { return {.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 4096}; }

@@ -24,7 +24,7 @@ struct TextOptions {
   std::vector<std::string> inputs = {};
   std::string field = {};  // key of JSON lines; empty: "text". Given, it makes standard input JSON lines
   // Error for a line that is not valid UTF-8 and for a file that is no text. Otherwise bad bytes are read as
-  // U+FFFD, files with zero bytes are skipped, and both are told to `warning` and counted in TextReport.
+  // U+FFFD, files with zero bytes are skipped, and both are reported to `warning` and in TextReport.
   bool strict = false;
   std::function<void(const std::string& what, const std::string& hint)> warning = {};
   // Now and then: bytes of the files read, bytes of all of them (0: unknown), bytes of text used.
@@ -92,7 +92,7 @@ struct Prepared {
   TextReport texts = {};
 };
 
-// Text to shards of tokens. Called again after it was interrupted, it goes on after the last whole shard.
+// Text to shards of tokens. Called again after it was interrupted, it continues after the last whole shard.
 BERTIE_API Prepared prepare(const PrepareOptions& options);
 
 }  // namespace bertie

@@ -1,8 +1,8 @@
 #pragma once
 // Models by name: downloaded once from a Hugging Face hub, then found in the cache that Python uses too.
 //
-//   bertie::pull("sentence-transformers/all-MiniLM-L6-v2");  // needs the network; or: bertie pull NAME
-//   auto encoder = bertie::Encoder::load(bertie::find_model("sentence-transformers/all-MiniLM-L6-v2"));
+//   bertie::pull("sentence-transformers/all-MiniLM-L6-v2");  // needs the network
+//   auto model = bertie::load("sentence-transformers/all-MiniLM-L6-v2");
 //
 // A name is organisation/model or model, and may go on with @ and a branch, a tag or a commit. Nothing but
 // pull goes to the network. Everything here may be called from any thread; pulls of the same file, also by

@@ -109,8 +109,8 @@ class BERTIE_API AttentionWeights {
  private:
   friend class Run;
   friend class TransformerRun;
-  void start(size_t layers, size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys);
-  void set(size_t layer, const float* weights) { layers_[layer] = weights; }
+  void set(size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys,
+           std::span<const float* const> layers);
 
   size_t heads_ = 0;
   std::span<const int32_t> queries_, keys_;  // offsets

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bertie/export.h"
+#include "bertie/files.h"
 
 namespace bertie {
 
@@ -96,10 +97,10 @@ struct TokenizerOptions {
 
 class BERTIE_API Tokenizer {
  public:
-  // A directory with tokenizer.json, vocab.txt, vocab.json and merges.txt, spiece.model or
-  // sentencepiece.bpe.model (the first of these is used), or one of these files. tokenizer_config.json,
-  // special_tokens_map.json, added_tokens.json and config.json beside them are read too. Throws Error.
-  static Tokenizer load(const std::filesystem::path& directory_or_file);
+  // tokenizer.json, vocab.txt, vocab.json and merges.txt, spiece.model or sentencepiece.bpe.model: the first
+  // of these that is there, or the one whose path is given. tokenizer_config.json, special_tokens_map.json,
+  // added_tokens.json and config.json beside them are read too. Throws Error.
+  static Tokenizer load(const ModelFiles& files);
   // The file that load would read in a directory; empty if there is none.
   static std::filesystem::path file_in(const std::filesystem::path& directory);
   // A vocab.txt with your own settings; or its text, one token per line.

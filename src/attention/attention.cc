@@ -17,9 +17,9 @@ namespace {
 void approximate(const AttentionBatch& batch, const Compute& compute, Matrix<float> out,
                  Workspace::Parts& parts) {
   switch (compute.kind) {
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       return linformer::forward(batch, compute, out, parts);
-    case Compute::Kind::nystrom:
+    case Compute::Kind::kNystrom:
       return nystrom::forward(batch, compute, out, parts);
     default:
       return linear_attention::forward(batch, compute, out, parts);
@@ -54,25 +54,14 @@ void weights_of_approximation(const Call& call, std::span<float> weights) {
   }
 }
 
-// Makes room for the kernel of the forward pass and for projections, and projects.
-std::byte* prepare(Call& call, bool exact) {
-  Workspace::Parts& parts = *call.parts;
-  const size_t bytes = dot_product::workspace_bytes(call.kernel_shape(), exact, parts.team.threads());
-  parts.arena.reset(call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
-  call.project();
-  return parts.arena.take<std::byte>(bytes);
-}
-
-void forward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
-             AttentionSaved* saved, const AttentionOptions& options) {
-  Call call(q, k, v, out, options);
-  if (saved)
-    saved->log_sums.resize(call.compute.kind == Compute::Kind::softmax ? q.rows() * options.heads : 0);
-  if (call.compute.kind != Compute::Kind::softmax)
-    return approximate(call.batch, call.compute, out, *call.parts);
-  std::byte* const workspace = prepare(call, false);
-  dot_product::tiled(call.batch, out, saved ? std::span<float>(saved->log_sums) : std::span<float>(),
-                     workspace, call.parts->team);
+// Bytes of the arena for a softmax.
+size_t softmax_bytes(const Call& call, Reserve what) {
+  const int threads = call.parts->team.threads();
+  const bool back = what == Reserve::kBackward;
+  const AttentionBatch shape = call.kernel_shape();
+  const size_t kernel = back ? dot_product::backward_workspace_bytes(shape, threads)
+                             : dot_product::workspace_bytes(shape, what == Reserve::kWeights, threads);
+  return (back ? 2 : 1) * call.projection_bytes() + Arena::bytes_for<std::byte>(kernel);
 }
 
 template <class M>
@@ -101,6 +90,57 @@ void check_gradients(const Call& call, Matrix<const float> v, const AttentionGra
 
 }  // namespace
 
+void reserve_attention(const Call& call, Reserve what) {
+  if (call.compute.kind == Compute::Kind::kSoftmax) call.parts->arena.reset(softmax_bytes(call, what));
+}
+
+void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums, std::span<float> weights) {
+  if (call.compute.kind != Compute::Kind::kSoftmax) {
+    if (!weights.empty()) weights_of_approximation(call, weights);
+    return approximate(call.batch, call.compute, out, *call.parts);
+  }
+  Arena& arena = call.parts->arena;
+  Team& team = call.parts->team;
+  arena.reset(softmax_bytes(call, weights.empty() ? Reserve::kForward : Reserve::kWeights));
+  call.project();
+  std::byte* const workspace = arena.take<std::byte>(
+      dot_product::workspace_bytes(call.batch, !weights.empty(), team.threads()));
+  if (weights.empty())
+    dot_product::tiled(call.batch, out, log_sums, workspace, team);
+  else
+    dot_product::exact(call.batch, out, weights, workspace, team);
+}
+
+void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums, Matrix<const float> d_out,
+              const AttentionGradients& gradients) {
+  switch (call.compute.kind) {
+    case Compute::Kind::kLinear:
+    case Compute::Kind::kPerformer:
+      return linear_attention::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::kLinformer:
+      return linformer::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::kNystrom:
+      return nystrom::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
+    case Compute::Kind::kSoftmax:
+      break;
+  }
+  Team& team = call.parts->team;
+  Arena& arena = call.parts->arena;
+  arena.reset(softmax_bytes(call, Reserve::kBackward));
+  call.project();
+  dot_product::Gradients to{.q = gradients.q,
+                            .k = gradients.k,
+                            .v = gradients.v,
+                            .additive = gradients.additive_v,
+                            .spans = gradients.spans};
+  const size_t columns = call.projected_columns();
+  if (call.projects()) to.q = arena.take<float>(call.q.rows(), columns);
+  if (call.score.kind == Score::Kind::kAdditive) to.k = arena.take<float>(call.k.rows(), columns);
+  const size_t bytes = dot_product::backward_workspace_bytes(call.batch, team.threads());
+  dot_product::backward(call.batch, out, log_sums, d_out, to, arena.take<std::byte>(bytes), team);
+  if (call.projects()) call.project_backward(to.q, to.k, gradients);
+}
+
 Workspace::Workspace(int threads) {
   if (threads < 1) throw Error(fmt::format("Workspace: threads is {}; it must be 1 or more", threads));
   parts_ = std::make_unique<Parts>(threads);
@@ -120,12 +160,15 @@ Workspace& Workspace::operator=(Workspace&&) noexcept = default;
 
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
                const AttentionOptions& options) {
-  forward(q, k, v, out, nullptr, options);
+  Call call(q, k, v, out, options);
+  attention_forward(call, out, {}, {});
 }
 
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
                AttentionSaved& saved, const AttentionOptions& options) {
-  forward(q, k, v, out, &saved, options);
+  Call call(q, k, v, out, options);
+  saved.log_sums.resize(call.compute.kind == Compute::Kind::kSoftmax ? q.rows() * options.heads : 0);
+  attention_forward(call, out, saved.log_sums, {});
 }
 
 void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v, Matrix<float> out,
@@ -135,12 +178,7 @@ void attention(Matrix<const float> q, Matrix<const float> k, Matrix<const float>
   if (weights.size() != needed)
     throw Error(
         fmt::format("attention: weights has {} numbers; Σ heads·queries·keys is {}", weights.size(), needed));
-  if (call.compute.kind != Compute::Kind::softmax) {
-    weights_of_approximation(call, weights);
-    return approximate(call.batch, call.compute, out, *call.parts);
-  }
-  std::byte* const workspace = prepare(call, true);
-  dot_product::exact(call.batch, out, weights, workspace, call.parts->team);
+  attention_forward(call, out, {}, weights);
 }
 
 void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<const float> v,
@@ -151,37 +189,12 @@ void attention_backward(Matrix<const float> q, Matrix<const float> k, Matrix<con
   if (d_out.rows() != out.rows() || d_out.cols() != out.cols())
     throw Error(fmt::format("attention: d_out is {} × {} but out is {} × {}", d_out.rows(), d_out.cols(),
                             out.rows(), out.cols()));
-  switch (call.compute.kind) {
-    case Compute::Kind::linear:
-    case Compute::Kind::performer:
-      return linear_attention::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::linformer:
-      return linformer::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::nystrom:
-      return nystrom::backward(call.batch, call.compute, out, d_out, gradients, *call.parts);
-    case Compute::Kind::softmax:
-      break;
-  }
-  if (saved.log_sums.size() != q.rows() * options.heads)
+  if (call.compute.kind == Compute::Kind::kSoftmax && saved.log_sums.size() != q.rows() * options.heads)
     throw Error(
         fmt::format("attention: saved holds {} numbers for {} queries and {} heads", saved.log_sums.size(),
                     q.rows(), options.heads),
         "pass the AttentionSaved that attention(q, k, v, out, saved, options) filled for the same inputs");
-  Team& team = call.parts->team;
-  Arena& arena = call.parts->arena;
-  const size_t columns = call.projected_columns();
-  const size_t bytes = dot_product::backward_workspace_bytes(call.kernel_shape(), team.threads());
-  arena.reset(2 * call.projection_bytes() + Arena::bytes_for<std::byte>(bytes));
-  call.project();
-  dot_product::Gradients to{.q = gradients.q,
-                            .k = gradients.k,
-                            .v = gradients.v,
-                            .additive = gradients.additive_v,
-                            .spans = gradients.spans};
-  if (call.projects()) to.q = arena.take<float>(q.rows(), columns);
-  if (call.score.kind == Score::Kind::additive) to.k = arena.take<float>(k.rows(), columns);
-  dot_product::backward(call.batch, out, saved.log_sums, d_out, to, arena.take<std::byte>(bytes), team);
-  if (call.projects()) call.project_backward(to.q, to.k, gradients);
+  attention_backward(call, out, saved.log_sums, d_out, gradients);
 }
 
 float adaptive_span_penalty(std::span<const float> spans, float lambda, std::span<float> gradient) {

@@ -20,15 +20,15 @@ constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max();
 
 const char* name_of(Compute::Kind kind) {
   switch (kind) {
-    case Compute::Kind::softmax:
+    case Compute::Kind::kSoftmax:
       return "softmax";
-    case Compute::Kind::linear:
+    case Compute::Kind::kLinear:
       return "linear";
-    case Compute::Kind::performer:
+    case Compute::Kind::kPerformer:
       return "performer";
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       return "linformer";
-    case Compute::Kind::nystrom:
+    case Compute::Kind::kNystrom:
       return "nystrom";
   }
   return "";
@@ -54,16 +54,16 @@ Call::Call(Matrix<const float> user_q, Matrix<const float> user_k, Matrix<const 
   batch.q = q, batch.k = k, batch.v = v;
   batch.look = o.look, batch.dropout = o.dropout;
   switch (score.kind) {
-    case Score::Kind::scaled_dot:
+    case Score::Kind::kScaledDot:
       batch.scale = 1.0f / std::sqrt(float(std::max<size_t>(1, batch.head_size())));
       break;
-    case Score::Kind::dot:
+    case Score::Kind::kDot:
       batch.scale = score.scale;
       break;
-    case Score::Kind::additive:
+    case Score::Kind::kAdditive:
       batch.additive = score.v;
       [[fallthrough]];
-    case Score::Kind::general:
+    case Score::Kind::kGeneral:
       batch.scale = 1;
   }
   check_offsets(o);
@@ -99,14 +99,14 @@ void Call::check_shapes(Matrix<const float> v, Matrix<const float> out) const {
   need(out.cols() == v.cols(), "out has {} columns but v has {}", out.cols(), v.cols());
   need(q.cols() > 0 || q.rows() == 0, "q has no columns");
   switch (score.kind) {
-    case Score::Kind::scaled_dot:
-    case Score::Kind::dot:
+    case Score::Kind::kScaledDot:
+    case Score::Kind::kDot:
       need(std::isfinite(score.scale), "score.scale is {}; it must be finite", score.scale);
       return need(q.cols() == k.cols(), "q has {} columns but k has {}", q.cols(), k.cols());
-    case Score::Kind::general:
+    case Score::Kind::kGeneral:
       need(k.cols() > 0, "k has no columns");
       return shape(score.w, "score.w", "general", heads * d, dk);
-    case Score::Kind::additive: {
+    case Score::Kind::kAdditive: {
       const size_t a = score.v.cols();
       need(a > 0, "score.v has no columns");
       shape(score.v, "score.v", "additive", heads, a);
@@ -139,11 +139,11 @@ void Call::check_look() const {
     if (batch.keys(s) > 0)
       longest = std::max(longest, batch.keys(s)), shortest = std::min(shortest, batch.keys(s));
   switch (look.kind) {
-    case Look::Kind::full:
-    case Look::Kind::causal:
-    case Look::Kind::window:
+    case Look::Kind::kFull:
+    case Look::Kind::kCausal:
+    case Look::Kind::kWindow:
       return;
-    case Look::Kind::window_and_global:
+    case Look::Kind::kWindowAndGlobal:
       for (size_t i = 0; i < look.global.size(); ++i) {
         need(look.global[i] >= 0 && (i == 0 || look.global[i - 1] < look.global[i]),
              "look.global must be positions in increasing order; number {} is {}", i, look.global[i]);
@@ -151,27 +151,27 @@ void Call::check_look() const {
              "look.global holds {}, beyond a sequence of {} keys", look.global[i], shortest);
       }
       return;
-    case Look::Kind::big_bird:
+    case Look::Kind::kBigBird:
       need(look.blocks.block > 0 && look.blocks.block <= kMaxRows,
            "look.blocks.block is {}; it must be 1 or more", look.blocks.block);
       need(look.blocks.window % 2 == 1 && look.blocks.window <= kMaxRows,
            "look.blocks.window is {}; it must be odd: a block and as many on each side", look.blocks.window);
       return need(look.blocks.global <= kMaxRows && look.blocks.random <= kMaxRows,
                   "look.blocks.global and look.blocks.random are at most {}", kMaxRows);
-    case Look::Kind::fixed:
+    case Look::Kind::kFixed:
       need(look.stride >= 1, "look.stride is 0; it must be 1 or more");
       need(look.summary >= 1 && look.summary <= look.stride,
            "look.summary is {}; it must be from 1 to the stride, {}", look.summary, look.stride);
       [[fallthrough]];
-    case Look::Kind::strided:
+    case Look::Kind::kStrided:
       return need(look.stride >= 1 && look.stride <= kMaxRows, "look.stride is {}; it must be 1 or more",
                   look.stride);
-    case Look::Kind::mask:
+    case Look::Kind::kMask:
       need(look.allowed.rows() == q.rows(), "look.allowed has {} rows but q has {}", look.allowed.rows(),
            q.rows());
       return need(look.allowed.cols() >= longest, "look.allowed has {} columns, but a sequence has {} keys",
                   look.allowed.cols(), longest);
-    case Look::Kind::adaptive_span:
+    case Look::Kind::kAdaptiveSpan:
       need(look.spans.size() == batch.heads, "look.spans has {} numbers for {} heads", look.spans.size(),
            batch.heads);
       need(look.ramp > 0 && std::isfinite(look.ramp), "look.ramp is {}; it must be above 0", look.ramp);
@@ -182,28 +182,28 @@ void Call::check_look() const {
 }
 
 void Call::check_compute() const {
-  if (compute.kind == Compute::Kind::softmax) return;
+  if (compute.kind == Compute::Kind::kSoftmax) return;
   const char* name = name_of(compute.kind);
   need(!projects(), "score: compute {} takes dot products only", name);
   need(batch.dropout.rate == 0, "dropout: compute {} has no weights to drop", name);
-  const bool causal = compute.kind == Compute::Kind::linear || compute.kind == Compute::Kind::performer;
-  need(batch.look.kind == Look::Kind::full || (causal && batch.look.kind == Look::Kind::causal),
+  const bool causal = compute.kind == Compute::Kind::kLinear || compute.kind == Compute::Kind::kPerformer;
+  need(batch.look.kind == Look::Kind::kFull || (causal && batch.look.kind == Look::Kind::kCausal),
        "look: compute {} can look {} only", name, causal ? "everywhere or causally" : "everywhere");
   switch (compute.kind) {
-    case Compute::Kind::softmax:
+    case Compute::Kind::kSoftmax:
       return;
-    case Compute::Kind::linear:
+    case Compute::Kind::kLinear:
       return need(score.scale == 1, "score: compute linear has no scale, and got {}", score.scale);
-    case Compute::Kind::performer:
+    case Compute::Kind::kPerformer:
       need(batch.scale > 0, "score.scale is {}; compute performer needs one above 0", batch.scale);
       return need(compute.features > 0 && compute.features <= kMaxRows,
                   "compute.features is {}; it must be 1 or more", compute.features);
-    case Compute::Kind::nystrom:
+    case Compute::Kind::kNystrom:
       need(compute.iterations > 0 && compute.iterations <= 1000,
            "compute.iterations is {}; it must be 1 to 1000", compute.iterations);
       return need(compute.landmarks > 0 && compute.landmarks <= kMaxRows,
                   "compute.landmarks is {}; it must be 1 or more", compute.landmarks);
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       need(compute.e.rows() > 0, "compute.e has no rows");
       need(compute.e.rows() == compute.f.rows() && compute.e.cols() == compute.f.cols(),
            "compute.f is {} × {} but compute.e is {} × {}", compute.f.rows(), compute.f.cols(),
@@ -216,7 +216,7 @@ void Call::check_compute() const {
 
 size_t Call::projected_columns() const {
   if (!projects()) return 0;
-  return score.kind == Score::Kind::general ? k.cols() : batch.heads * score.v.cols();
+  return score.kind == Score::Kind::kGeneral ? k.cols() : batch.heads * score.v.cols();
 }
 
 AttentionBatch Call::kernel_shape() const {
@@ -233,7 +233,7 @@ size_t Call::projection_bytes() const {
   const size_t widest = std::max({width, q.cols() / batch.heads, k.cols() / batch.heads});
   const size_t deepest = std::max({q.rows(), k.rows(), widest});
   return Arena::bytes_for<float>(q.rows() * columns) +
-         Arena::bytes_for<float>((score.kind == Score::Kind::additive ? k.rows() : 0) * columns) +
+         Arena::bytes_for<float>((score.kind == Score::Kind::kAdditive ? k.rows() : 0) * columns) +
          Arena::bytes_for<float>(kernels::matmul_workspace_floats(deepest, widest));
 }
 
@@ -243,7 +243,7 @@ void Call::project() {
   const size_t heads = batch.heads, columns = projected_columns(), width = columns / heads;
   const size_t d = q.cols() / heads, dk = k.cols() / heads, widest = std::max({width, d, dk});
   Arena& arena = parts->arena;
-  const bool additive = score.kind == Score::Kind::additive;  // general scores leave k as it is
+  const bool additive = score.kind == Score::Kind::kAdditive;  // general scores leave k as it is
   const Matrix<float> to_q = arena.take<float>(q.rows(), columns);
   const Matrix<float> to_k = arena.take<float>(additive ? k.rows() : 0, columns);
   product_memory_ =
@@ -251,7 +251,7 @@ void Call::project() {
   for (size_t h = 0; h < heads; ++h) {
     const auto q_h = q.slice_cols(h * d, d), k_h = k.slice_cols(h * dk, dk);
     const auto q_to = to_q.slice_cols(h * width, width), k_to = to_k.slice_cols(h * width, width);
-    if (score.kind == Score::Kind::general) {
+    if (score.kind == Score::Kind::kGeneral) {
       matmul(q_h, score.w.slice_rows(h * d, d), q_to, product_memory_, parts->team);
     } else {
       matmul(q_h, transposed(score.w1.slice_rows(h * width, width)), q_to, product_memory_, parts->team);
@@ -272,18 +272,18 @@ void Call::project_backward(Matrix<const float> dq, Matrix<const float> dk, cons
     const auto q_h = q.slice_cols(h * d, d), k_h = k.slice_cols(h * size_k, size_k);
     const auto dq_h = dq.slice_cols(h * width, width), dk_h = dk.slice_cols(h * width, width);
     const auto to_q = to.q.slice_cols(h * d, d), to_k = to.k.slice_cols(h * size_k, size_k);
-    if (score.kind == Score::Kind::general) {
+    if (score.kind == Score::Kind::kGeneral) {
       matmul(dq_h, transposed(score.w.slice_rows(h * d, d)), to_q, memory, team);
       if (!to.w.empty())
-        matmul(transposed(q_h), dq_h, to.w.slice_rows(h * d, d), memory, team, Accumulate::yes);
+        matmul(transposed(q_h), dq_h, to.w.slice_rows(h * d, d), memory, team, Accumulate::kYes);
       continue;
     }
     matmul(dq_h, score.w1.slice_rows(h * width, width), to_q, memory, team);
     matmul(dk_h, score.w2.slice_rows(h * width, width), to_k, memory, team);
     if (!to.w1.empty())
-      matmul(transposed(dq_h), q_h, to.w1.slice_rows(h * width, width), memory, team, Accumulate::yes);
+      matmul(transposed(dq_h), q_h, to.w1.slice_rows(h * width, width), memory, team, Accumulate::kYes);
     if (!to.w2.empty())
-      matmul(transposed(dk_h), k_h, to.w2.slice_rows(h * width, width), memory, team, Accumulate::yes);
+      matmul(transposed(dk_h), k_h, to.w2.slice_rows(h * width, width), memory, team, Accumulate::kYes);
   }
 }
 

@@ -17,7 +17,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   // general and additive scores: q and k of the kernel are products of q and k of the user.
-  bool projects() const { return score.kind >= Score::Kind::general; }
+  bool projects() const { return score.kind >= Score::Kind::kGeneral; }
   size_t projected_columns() const;     // of each of the two, all heads
   AttentionBatch kernel_shape() const;  // batch with the shapes that q and k have after project()
   size_t projection_bytes() const;
@@ -42,5 +42,14 @@ class Call {
   float* product_memory_ = nullptr;
   std::optional<Workspace> own_;
 };
+
+// The public functions on a call that has been checked. log_sums is (Tq, H) for the backward pass, or empty;
+// only softmax fills it. weights has dot_product::weights_size(call.batch) numbers, or none.
+void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums, std::span<float> weights);
+void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums, Matrix<const float> d_out,
+              const AttentionGradients& gradients);
+// Takes the memory of both for a call of this shape, so that they take none.
+enum class Reserve { kForward, kWeights, kBackward };
+void reserve_attention(const Call& call, Reserve what);
 
 }  // namespace bertie

@@ -207,7 +207,7 @@ void orthogonal_features(size_t features, size_t head_size, uint64_t seed, Matri
 }
 
 size_t FeatureMap::bytes(const Compute& compute, size_t head_size) {
-  if (compute.kind != Compute::Kind::performer) return 0;
+  if (compute.kind != Compute::Kind::kPerformer) return 0;
   return Arena::bytes_for<double>(scratch_numbers(compute.features, head_size)) +
          Arena::bytes_for<float>(compute.features * head_size) +
          Arena::bytes_for<float>(kernels::packed_floats(compute.features, head_size)) +
@@ -215,7 +215,7 @@ size_t FeatureMap::bytes(const Compute& compute, size_t head_size) {
 }
 
 FeatureMap::FeatureMap(const Compute& compute, size_t head_size, float scale, Arena& arena, Team& team)
-    : random_(compute.kind == Compute::Kind::performer),
+    : random_(compute.kind == Compute::Kind::kPerformer),
       size_(size(compute, head_size)),
       scale_(scale),
       factor_(1.0f / std::sqrt(float(size_))) {
@@ -256,7 +256,7 @@ void FeatureMap::keys_backward(Matrix<const float> x, Matrix<const float> phi, M
   if (!random_) return HWY_DYNAMIC_DISPATCH(elu_plus_one_backward)(phi, d_phi, dx);
   Team alone;
   HWY_DYNAMIC_DISPATCH(key_exponentials_backward)(x, scale_, phi, factor_, d_phi, dx);
-  kernels::matmul(d_phi, omega_, dx, alone, kernels::Accumulate::yes);
+  kernels::matmul(d_phi, omega_, dx, alone, kernels::Accumulate::kYes);
 }
 
 }  // namespace bertie

@@ -30,7 +30,7 @@ class FeatureMap {
   FeatureMap(const Compute& compute, size_t head_size, float scale, Arena& arena, Team& team);
   static size_t bytes(const Compute& compute, size_t head_size);
   static size_t size(const Compute& compute, size_t head_size) {
-    return compute.kind == Compute::Kind::performer ? compute.features : head_size;
+    return compute.kind == Compute::Kind::kPerformer ? compute.features : head_size;
   }
 
   size_t size() const { return size_; }

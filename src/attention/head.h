@@ -65,10 +65,10 @@ struct PackedHead {
   size_t rows;       // keys rounded up to whole panels
 
   enum State : uint8_t {
-    not_packed,
-    packed,
-    not_finite
-  };  // not_finite: packed, but not all values are finite
+    kNotPacked,
+    kPacked,
+    kNotFinite,  // packed, but not all values are finite
+  };
 };
 
 // Lays parts out one after the other, each on its own cache line; with no memory it only counts.

@@ -36,7 +36,7 @@ class Plan {
     return {.q = b_.q.slice_rows(size_t(b_.q_offsets[s]), n).slice_cols(h * d, d),
             .k = b_.k.slice_rows(size_t(b_.k_offsets[s]), m).slice_cols(h * d, d),
             .v = b_.v.slice_rows(size_t(b_.k_offsets[s]), m).slice_cols(h * dv, dv),
-            .causal = b_.look.kind == Look::Kind::causal,
+            .causal = b_.look.kind == Look::Kind::kCausal,
             .offset = b_.look.queries_at_end ? ptrdiff_t(m) - ptrdiff_t(n) : 0};
   }
 

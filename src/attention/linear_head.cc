@@ -125,7 +125,7 @@ void Worker::sum_keys(Range keys, Matrix<float> sum) {
   zero(sum);
   for (size_t j = keys.begin; j < keys.end; j += kBlock) {
     load_keys({j, std::min(j + kBlock, keys.end)});
-    multiply(transposed(values_), phi_k_, sum, Accumulate::yes);
+    multiply(transposed(values_), phi_k_, sum, Accumulate::kYes);
   }
 }
 
@@ -146,7 +146,7 @@ void Worker::forward(Range queries, Matrix<const float> base, Matrix<float> curr
     see(p_, block, values_.slice_cols(0, s_.dv), numerators);
     denominators(s_.state.row(s_.dv), s_.d.data());
     HWY_DYNAMIC_DISPATCH(divide_rows)(numerators, s_.d.data(), out.slice_rows(block.begin, block.size()));
-    if (keys_.size() > 0) multiply(transposed(values_), phi_k_, current, Accumulate::yes);
+    if (keys_.size() > 0) multiply(transposed(values_), phi_k_, current, Accumulate::kYes);
   }
 }
 
@@ -171,8 +171,8 @@ void Worker::backward_queries(Range queries, Matrix<const float> base, Matrix<fl
     weight_gradients(block);
     see(dp_, block, phi_k_, d_phi);
     map_.queries_backward(phi_q_, d_phi, g.q.slice_rows(block.begin, block.size()));
-    if (keys_.size() > 0) multiply(transposed(values_), phi_k_, current, Accumulate::yes);
-    if (!head_.causal) multiply(transposed(numerators_), phi_q_, turned, Accumulate::yes);
+    if (keys_.size() > 0) multiply(transposed(values_), phi_k_, current, Accumulate::kYes);
+    if (!head_.causal) multiply(transposed(numerators_), phi_q_, turned, Accumulate::kYes);
   }
 }
 
@@ -193,7 +193,7 @@ void Worker::backward_keys(Range queries, Matrix<const float> base, Matrix<float
       weight_gradients(block);
       key_gradients(g, true);
     }
-    multiply(transposed(numerators_), phi_q_, current, Accumulate::yes);
+    multiply(transposed(numerators_), phi_q_, current, Accumulate::kYes);
   }
 }
 
@@ -205,7 +205,7 @@ void Worker::sum_queries(Range queries, Matrix<float> sum, const HeadGradients& 
     const Range block{i, std::min(i + kBlock, queries.end)};
     load_queries(block);
     load_numerator_gradients(block, g);
-    multiply(transposed(numerators_), phi_q_, sum, Accumulate::yes);
+    multiply(transposed(numerators_), phi_q_, sum, Accumulate::kYes);
   }
 }
 
@@ -257,25 +257,25 @@ void Worker::weights(Range block) {
   p_ = {};
   if (keys_.size() == 0) return;
   p_ = s_.p.slice_rows(0, block.size());
-  multiply(phi_q_, transposed(phi_k_), p_.slice_cols(0, keys_.size()), Accumulate::no);
+  multiply(phi_q_, transposed(phi_k_), p_.slice_cols(0, keys_.size()), Accumulate::kNo);
   mask(block, p_);
 }
 
 void Worker::weight_gradients(Range block) {
   if (keys_.size() == 0) return;
   dp_ = s_.dp.slice_rows(0, block.size());
-  multiply(numerators_, transposed(values_), dp_.slice_cols(0, keys_.size()), Accumulate::no);
+  multiply(numerators_, transposed(values_), dp_.slice_cols(0, keys_.size()), Accumulate::kNo);
   mask(block, dp_);
 }
 
 void Worker::see(Matrix<const float> w, Range block, Matrix<const float> rows, Matrix<float> to) {
   if (keys_.size() == 0) return;
   if (HWY_DYNAMIC_DISPATCH(finite)(rows))
-    return multiply(w.slice_cols(0, keys_.size()), rows, to, Accumulate::yes);
+    return multiply(w.slice_cols(0, keys_.size()), rows, to, Accumulate::kYes);
   for (size_t r = 0; r < block.size(); ++r) {
     const size_t count = seen(block, r);
     multiply(w.slice_rows(r, 1).slice_cols(0, count), rows.slice_rows(0, count), to.slice_rows(r, 1),
-             Accumulate::yes);
+             Accumulate::kYes);
   }
 }
 
@@ -291,9 +291,9 @@ void Worker::key_gradients(const HeadGradients& g, bool own_queries) {
   matmul(values_, turned_, d_phi, alone_);
   matmul(phi_k_, turned_values_, dv, alone_);
   if (own_queries) {
-    multiply(transposed(dp_.slice_cols(0, keys_.size())), phi_q_, d_phi, Accumulate::yes);
+    multiply(transposed(dp_.slice_cols(0, keys_.size())), phi_q_, d_phi, Accumulate::kYes);
     multiply(transposed(p_.slice_cols(0, keys_.size())), numerators_.slice_cols(0, s_.dv), dv,
-             Accumulate::yes);
+             Accumulate::kYes);
   }
   map_.keys_backward(head_.k.slice_rows(keys_.begin, keys_.size()), phi_k_, d_phi,
                      g.k.slice_rows(keys_.begin, keys_.size()));

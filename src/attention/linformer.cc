@@ -112,7 +112,7 @@ class Projected {
     for (size_t j = 0; j < m; j += kColumns) {
       const size_t count = std::min(kColumns, m - j);
       matmul(d, transposed(rows_of(x, s).slice_rows(j, count)), dp.slice_cols(j, count), packed_, team_,
-             Accumulate::yes);
+             Accumulate::kYes);
     }
   }
 

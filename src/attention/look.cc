@@ -61,7 +61,7 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
       shift_(look.queries_at_end ? int64_t(m) - int64_t(n) : 0),
       before_(int64_t(std::min(look.before, n + m))),
       after_(int64_t(std::min(look.after, n + m))) {
-  if (look.kind == Kind::adaptive_span) {
+  if (look.kind == Kind::kAdaptiveSpan) {
     span_ = look.spans[head];
     // Distances x < ramp + span have a weight; beyond the keys it does not matter how far.
     before_ = int64_t(std::min(std::ceil(double(look.ramp) + double(span_)) - 1, double(n + m)));
@@ -70,13 +70,13 @@ Pattern::Pattern(const Look& look, size_t head, size_t first_row, size_t n, size
 }
 
 size_t Pattern::memory_size(const Look& look, size_t rows, size_t m) {
-  if (look.kind != Kind::big_bird) return 0;
+  if (look.kind != Kind::kBigBird) return 0;
   const size_t block = look.blocks.block, most = std::min(look.blocks.random, (m + block - 1) / block);
   return (rows / block + 2) * (1 + most);
 }
 
 void Pattern::prepare(size_t r0, size_t r1, int32_t* memory) {
-  if (look_.kind != Kind::big_bird || r0 >= r1) return;
+  if (look_.kind != Kind::kBigBird || r0 >= r1) return;
   const size_t block = look_.blocks.block, key_blocks = (size_t(m_) + block - 1) / block;
   first_block_ = big_bird_block(look_.blocks, position(r0));
   random_ = memory;
@@ -94,20 +94,20 @@ std::pair<size_t, size_t> Pattern::band(size_t r0, size_t r1) const {
 bool Pattern::any(size_t r0, size_t r1, size_t first_key, size_t last_key) const {
   const int64_t p0 = position(r0), p1 = position(r1 - 1), j0 = int64_t(first_key), j1 = int64_t(last_key);
   switch (look_.kind) {
-    case Kind::full:
-    case Kind::mask:
+    case Kind::kFull:
+    case Kind::kMask:
       return true;
-    case Kind::causal:
-    case Kind::strided:
-    case Kind::fixed:
+    case Kind::kCausal:
+    case Kind::kStrided:
+    case Kind::kFixed:
       return j0 <= p1;
-    case Kind::window_and_global:
+    case Kind::kWindowAndGlobal:
       if (any_global(look_.global, j0, j1) || any_global(look_.global, p0, p1 + 1)) return true;
       [[fallthrough]];
-    case Kind::window:
-    case Kind::adaptive_span:
+    case Kind::kWindow:
+    case Kind::kAdaptiveSpan:
       return overlap(p0 - before_, p1 + after_ + 1, j0, j1);
-    case Kind::big_bird: {
+    case Kind::kBigBird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
       const int64_t global = int64_t(look_.blocks.global), b0 = big_bird_block(look_.blocks, p0),
                     b1 = big_bird_block(look_.blocks, p1);
@@ -126,20 +126,20 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
   const Words words(bits, int64_t(first_key), std::min(int64_t(last_key), m_));
   const int64_t p = position(i);
   switch (look_.kind) {
-    case Kind::full:
+    case Kind::kFull:
       return words.add(0, m_);
-    case Kind::causal:
+    case Kind::kCausal:
       return words.add(0, p + 1);
-    case Kind::window_and_global:
+    case Kind::kWindowAndGlobal:
       if (any_global(look_.global, p, p + 1)) return words.add(0, m_);
       for (auto g = std::lower_bound(look_.global.begin(), look_.global.end(), words.j0);
            g != look_.global.end() && *g < words.j1; ++g)
         words.add(*g, *g + 1);
       [[fallthrough]];
-    case Kind::window:
-    case Kind::adaptive_span:
+    case Kind::kWindow:
+    case Kind::kAdaptiveSpan:
       return words.add(p - before_, p + after_ + 1);
-    case Kind::big_bird: {
+    case Kind::kBigBird: {
       const int64_t block = int64_t(look_.blocks.block), side = int64_t(look_.blocks.window) / 2;
       const int64_t global = int64_t(look_.blocks.global), b = big_bird_block(look_.blocks, p);
       if (p >= 0 && b < global) return words.add(0, m_);
@@ -148,7 +148,7 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
       for (int32_t r : random_blocks_of(b)) words.add(r * block, (r + 1) * block);
       return;
     }
-    case Kind::strided: {
+    case Kind::kStrided: {
       const int64_t stride = int64_t(look_.stride);
       words.add(p - stride + 1, p + 1);
       // p − t·stride for t ≥ 1, from the first one at or after j0
@@ -156,14 +156,14 @@ void Pattern::row(size_t i, size_t first_key, size_t last_key, uint32_t* bits) c
       for (int64_t j = first; j < std::min(words.j1, p); j += stride) words.add(j, j + 1);
       return;
     }
-    case Kind::fixed: {
+    case Kind::kFixed: {
       const int64_t stride = int64_t(look_.stride), block = p >= 0 ? p / stride : -1;
       words.add(block * stride, p + 1);
       for (int64_t b = words.j0 / stride; b < block && b * stride < words.j1; ++b)
         words.add((b + 1) * stride - int64_t(look_.summary), (b + 1) * stride);
       return;
     }
-    case Kind::mask: {
+    case Kind::kMask: {
       const uint8_t* allowed = look_.allowed.row(first_row_ + i);
       int64_t j = words.j0;
       for (; j + 8 <= words.j1; j += 8)

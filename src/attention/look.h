@@ -27,7 +27,7 @@ class Pattern {
   // A band: each query sees keys near its position only, and a tile of them the keys from band(r0, r1).first
   // to before .second.
   static bool is_band(const Look& look) {
-    return look.kind == Look::Kind::window || look.kind == Look::Kind::adaptive_span;
+    return look.kind == Look::Kind::kWindow || look.kind == Look::Kind::kAdaptiveSpan;
   }
   bool is_band() const { return is_band(look_); }
   std::pair<size_t, size_t> band(size_t r0, size_t r1) const;
@@ -35,9 +35,9 @@ class Pattern {
   // bits[p], bit b: query i sees key j0 + 32·p + b. Writes all words up to j1.
   void row(size_t i, size_t j0, size_t j1, uint32_t* bits) const;
 
-  bool full() const { return look_.kind == Look::Kind::full; }
+  bool full() const { return look_.kind == Look::Kind::kFull; }
   // Adaptive span: weights fade from `span` to `span + ramp`.
-  bool has_ramp() const { return look_.kind == Look::Kind::adaptive_span; }
+  bool has_ramp() const { return look_.kind == Look::Kind::kAdaptiveSpan; }
   float span() const { return span_; }
   float ramp() const { return look_.ramp; }
   int64_t position(size_t i) const { return int64_t(i) + shift_; }

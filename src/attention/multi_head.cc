@@ -54,7 +54,7 @@ void linear_backward(Matrix<const float> x, Matrix<const float> w, Matrix<const 
                      Accumulate accumulate, Matrix<float> dw, std::span<float> db, Workspace::Parts& parts) {
   if (dx.data()) matmul(dy, w, dx, product_memory(parts, w.rows(), w.cols()), parts.team, accumulate);
   if (dw.data())
-    matmul(transposed(dy), x, dw, product_memory(parts, dy.rows(), x.cols()), parts.team, Accumulate::yes);
+    matmul(transposed(dy), x, dw, product_memory(parts, dy.rows(), x.cols()), parts.team, Accumulate::kYes);
   for (size_t r = 0; !db.empty() && r < dy.rows(); ++r)
     for (size_t c = 0; c < dy.cols(); ++c) db[c] += dy(r, c);
 }
@@ -72,7 +72,7 @@ void check(Matrix<const float> x, Matrix<const float> y, const MultiHead& w, Mat
   for (const auto& [matrix, matrix_name] : {std::pair(w.wq, "wq"), {w.wk, "wk"}, {w.wv, "wv"}})
     need(matrix.rows() % o.heads == 0, "{} has {} rows, which {} heads do not divide", matrix_name,
          matrix.rows(), o.heads);
-  need(o.score.kind >= Score::Kind::general || w.wq.rows() == w.wk.rows(), "wq has {} rows but wk has {}",
+  need(o.score.kind >= Score::Kind::kGeneral || w.wq.rows() == w.wk.rows(), "wq has {} rows but wk has {}",
        w.wq.rows(), w.wk.rows());
   check_projection(x, "x", w.wq, w.bq, "q");
   check_projection(y, "y", w.wk, w.bk, "k");
@@ -142,13 +142,13 @@ void multi_head_attention_backward(Matrix<const float> x, Matrix<const float> y,
   mechanism.v = arena.take<float>(v.rows(), v.cols());
 
   // What may still find a fault in the arguments comes before anything is added to.
-  linear_backward(context, w.wo, d_out, dc, Accumulate::no, {}, {}, parts);
+  linear_backward(context, w.wo, d_out, dc, Accumulate::kNo, {}, {}, parts);
   attention_backward(q, k, v, context, saved.attention, dc, mechanism, inner);
-  linear_backward(context, w.wo, d_out, {}, Accumulate::no, to.wo, to.bo, parts);
+  linear_backward(context, w.wo, d_out, {}, Accumulate::kNo, to.wo, to.bo, parts);
   const Matrix<float> dy = self ? to.x : to.y;
-  linear_backward(x, w.wq, mechanism.q, to.x, Accumulate::no, to.wq, to.bq, parts);
-  linear_backward(y, w.wk, mechanism.k, dy, self ? Accumulate::yes : Accumulate::no, to.wk, to.bk, parts);
-  linear_backward(y, w.wv, mechanism.v, dy, Accumulate::yes, to.wv, to.bv, parts);
+  linear_backward(x, w.wq, mechanism.q, to.x, Accumulate::kNo, to.wq, to.bq, parts);
+  linear_backward(y, w.wk, mechanism.k, dy, self ? Accumulate::kYes : Accumulate::kNo, to.wk, to.bk, parts);
+  linear_backward(y, w.wv, mechanism.v, dy, Accumulate::kYes, to.wv, to.bv, parts);
 }
 
 }  // namespace bertie

@@ -212,7 +212,7 @@ class Landmarks {
       for (size_t c = 0; c < b.cols(); ++c) ds(r, c) = b_.scale * b(r, c) * (ds(r, c) - sum);
     }
     matmul(ds, of(k_, i, h), of(dq_of_b_, i, h), packed, alone);
-    matmul(transposed(ds), of(q_, i, h), of(dk_, i, h), packed, alone, Accumulate::yes);
+    matmul(transposed(ds), of(q_, i, h), of(dk_, i, h), packed, alone, Accumulate::kYes);
   }
 
   const AttentionBatch& b_;

@@ -84,7 +84,7 @@ Matrix<const float> PseudoInverse::forward() {
 
 Matrix<float> PseudoInverse::backward() {
   Team alone;
-  const auto multiply = [&](Factor a, Factor b, Matrix<float> c, Accumulate accumulate = Accumulate::no) {
+  const auto multiply = [&](Factor a, Factor b, Matrix<float> c, Accumulate accumulate = Accumulate::kNo) {
     kernels::matmul(a, b, c, packed_, alone, accumulate);
   };
   std::fill_n(db_.data(), size_ * size_, 0.0f);
@@ -96,12 +96,12 @@ Matrix<float> PseudoInverse::backward() {
     scale(dv_, -1);
     multiply(transposed(p_), dv_, du_);  // −dU
     multiply(dw_, transposed(v_), dp_);
-    multiply(dv_, transposed(u_), dp_, Accumulate::yes);
+    multiply(dv_, transposed(u_), dp_, Accumulate::kYes);
     for (size_t r = 0; r < size_; ++r)
       for (size_t c = 0; c < size_; ++c) dp_(r, c) = du_(r, c) - dp_(r, c);
-    multiply(dp_, transposed(z(i)), db_, Accumulate::yes);
+    multiply(dp_, transposed(z(i)), db_, Accumulate::kYes);
     multiply(dz_, transposed(w_), du_);
-    multiply(transposed(b_), dp_, du_, Accumulate::yes);
+    multiply(transposed(b_), dp_, du_, Accumulate::kYes);
     std::swap(dz_, du_);
   }
   const Norms norms(b_);

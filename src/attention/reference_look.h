@@ -27,15 +27,15 @@ inline bool sees(const Look& look, size_t head, size_t row, size_t i, size_t j, 
     return std::find(look.global.begin(), look.global.end(), position) != look.global.end();
   };
   switch (look.kind) {
-    case Look::Kind::full:
+    case Look::Kind::kFull:
       return true;
-    case Look::Kind::causal:
+    case Look::Kind::kCausal:
       return key <= p;
-    case Look::Kind::window:
+    case Look::Kind::kWindow:
       return in_window();
-    case Look::Kind::window_and_global:
+    case Look::Kind::kWindowAndGlobal:
       return in_window() || is_global(p) || is_global(key);
-    case Look::Kind::big_bird: {
+    case Look::Kind::kBigBird: {
       const BigBird& pattern = look.blocks;
       const int64_t from = big_bird_block(pattern, p), to = key / int64_t(pattern.block);
       const auto global = int64_t(pattern.global);
@@ -45,17 +45,17 @@ inline bool sees(const Look& look, size_t head, size_t row, size_t i, size_t j, 
       random_blocks(pattern, head, from, (m + pattern.block - 1) / pattern.block, random);
       return std::find(random.begin(), random.end(), to) != random.end();
     }
-    case Look::Kind::strided: {
+    case Look::Kind::kStrided: {
       const auto stride = int64_t(look.stride);
       return key <= p && (p - key < stride || (p - key) % stride == 0);
     }
-    case Look::Kind::fixed: {
+    case Look::Kind::kFixed: {
       const auto stride = int64_t(look.stride), summary = int64_t(look.summary);
       return key <= p && (key / stride == p / stride || key % stride >= stride - summary);
     }
-    case Look::Kind::mask:
+    case Look::Kind::kMask:
       return look.allowed(row, j) != 0;
-    case Look::Kind::adaptive_span: {
+    case Look::Kind::kAdaptiveSpan: {
       const int64_t distance = look.both_sides ? std::abs(p - key) : p - key;
       return distance >= 0 && double(look.ramp) + double(look.spans[head]) - double(distance) > 0;
     }

@@ -66,7 +66,7 @@ void pack_panel(const Head& h, size_t panel, const PackedHead& to) {
     std::fill_n(to.norms + j, kPanel, 1.0f);
   to.top_norms[panel] = kn::max_panels(to.norms + j, kPanel);
   const bool finite = pack_rows(h.v.slice_rows(j, count), to.v + j * kPanel, to.rows);
-  to.state[panel] = finite ? PackedHead::packed : PackedHead::not_finite;
+  to.state[panel] = finite ? PackedHead::kPacked : PackedHead::kNotFinite;
 }
 
 // out (count rows) += or = scores·V over keys j..j_end−1, whose scores begin at `scores`.
@@ -134,7 +134,7 @@ Found find(const Group& g, const Scratch& s, const TileBlock& b) {
                                    {s.panels, s.masked, s.bits, words})};
   for (size_t u = 0; u < found.count; ++u) {
     const size_t panel = b.j0 / kPanel + s.panels[u];
-    if (g.packed.state[panel] == PackedHead::not_packed) pack_panel(g.head, panel, g.packed);
+    if (g.packed.state[panel] == PackedHead::kNotPacked) pack_panel(g.head, panel, g.packed);
     if (s.masked[u])
       found.any_masked = true;
     else
@@ -210,7 +210,7 @@ void attend_block(const Group& g, const Scratch& s, const TileBlock& block, cons
   for (size_t u = 0, end; u < found; u = end) {
     const size_t j = j0 + s.panels[u] * kPanel;
     end = u + 1;
-    if (s.masked[u] && g.packed.state[j / kPanel] == PackedHead::not_finite) {
+    if (s.masked[u] && g.packed.state[j / kPanel] == PackedHead::kNotFinite) {
       // 0·Inf and 0·NaN are NaN: what a query does not see must not even be multiplied by 0.
       if (!accumulate) std::fill_n(sum_v, count * dv_padded, 0.0f);
       for (size_t i = 0; i < count; ++i)
@@ -220,7 +220,7 @@ void attend_block(const Group& g, const Scratch& s, const TileBlock& block, cons
                        sum_v + i * dv_padded, true);
     } else {
       while (end < found && s.panels[end] == s.panels[end - 1] + 1 &&
-             !(s.masked[end] && g.packed.state[j / kPanel + end - u] == PackedHead::not_finite))
+             !(s.masked[end] && g.packed.state[j / kPanel + end - u] == PackedHead::kNotFinite))
         ++end;
       add_values(g, s.scores + u * kPanel, stride, count, j, std::min(j1, j + (end - u) * kPanel), sum_v,
                  accumulate);
@@ -366,7 +366,7 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
     pattern.prepare(r0, r0 + rows, mine.random);
     if (packed_head[worker] != s * b.heads + h + 1) {
       packed_head[worker] = s * b.heads + h + 1;
-      std::fill_n(mine.packed.state, mine.packed.rows / kPanel, uint8_t{PackedHead::not_packed});
+      std::fill_n(mine.packed.state, mine.packed.rows / kPanel, uint8_t{PackedHead::kNotPacked});
     }
     const size_t next = h + (groups_a_head > 1 ? 1 : size_t(team.threads()));
     const Head after = head_of(b, s, std::min(next, b.heads - 1));

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <cassert>
+#include <algorithm>
 
 #include "bertie/error.h"
+#include "core/checked.h"
 
 namespace bertie {
 
@@ -44,11 +45,15 @@ void Arena::reset(size_t bytes) {
   used_ = 0;
 }
 
-std::byte* Arena::take_bytes(size_t bytes) {
-  std::byte* p = block_.data() + used_;
-  used_ += round_up(bytes, kAlignment);
+std::byte* Arena::take_bytes(size_t count, size_t size) {
+  // Addresses while counting are as far apart as they will be, but lead nowhere.
+  std::byte* const base = counting_ ? reinterpret_cast<std::byte*>(kAlignment) : block_.data();
+  std::byte* p = base + used_;
+  used_ = (Checked(used_) + Checked(round_up((Checked(count) * size).value(), kAlignment))).value();
+  most_ = std::max(most_, used_);
   // Our own mistake, and never to be let through: what comes after would be somebody else's memory.
-  if (used_ > block_.size()) throw Error("a workspace was planned too small: this is a mistake in bertie");
+  if (!counting_ && used_ > block_.size())
+    throw Error("a workspace was planned too small: this is a mistake in bertie");
   return p;
 }
 

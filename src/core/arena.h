@@ -1,8 +1,8 @@
 #pragma once
 // Memory in few, large, aligned blocks. Two owners:
 //   Block  one zeroed allocation, 2 MiB pages where the system gives them; weights live in one.
-//   Arena  bump allocation for a run's workspace: reset() and take() again; it grows to the largest run
-//          seen and then never allocates.
+//   Arena  bump allocation for activations and scratch: the code that takes memory runs once to count it, and
+//          once on it. It grows to the largest run seen and then never allocates.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -40,18 +40,48 @@ class Block {
 
 class Arena {
  public:
-  // Makes room for `bytes` in one piece; pointers taken before are no longer valid. A later run that fits
-  // allocates nothing.
+  // Runs `body` twice: first only to count what it takes, then on one piece of memory of that size. Pointers
+  // taken before are no longer valid; those that `body` takes are until the next run. A later run that fits
+  // allocates nothing. While counting() the pointers that take() gives must not be followed.
+  template <class Body>
+  void run(const Body& body) {
+    reset(count(body));
+    body();
+  }
+  // The first half of it: the bytes that `body` takes at most at one time.
+  template <class Body>
+  size_t count(const Body& body) {
+    const Counting only(*this);
+    body();
+    return most_;
+  }
+  bool counting() const { return counting_; }
+
+  // Makes room for `bytes` in one piece, for who knows how many they are.
   void reset(size_t bytes);
+
   template <class T>
   T* take(size_t count) {
-    return reinterpret_cast<T*>(take_bytes(count * sizeof(T)));
+    return reinterpret_cast<T*>(take_bytes(count, sizeof(T)));
   }
   template <class T>
   Matrix<T> take(size_t rows, size_t cols) {
     return {take<T>(rows * cols), rows, cols};
   }
   size_t capacity() const { return block_.size(); }
+
+  // What is taken while a Scope lives is given back at its end.
+  class Scope {
+   public:
+    explicit Scope(Arena& arena) : arena_(arena), used_(arena.used_) {}
+    ~Scope() { arena_.used_ = used_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Arena& arena_;
+    size_t used_;
+  };
 
   // What take<T>(count) uses up: add these to know what reset() needs.
   template <class T>
@@ -60,9 +90,15 @@ class Arena {
   }
 
  private:
-  std::byte* take_bytes(size_t bytes);
+  struct Counting {  // also when `body` throws
+    explicit Counting(Arena& a) : arena(a) { a.used_ = a.most_ = 0, a.counting_ = true; }
+    ~Counting() { arena.used_ = 0, arena.counting_ = false; }
+    Arena& arena;
+  };
+  std::byte* take_bytes(size_t count, size_t size);
   Block block_;
-  size_t used_ = 0;
+  size_t used_ = 0, most_ = 0;
+  bool counting_ = false;
 };
 
 }  // namespace bertie

@@ -30,7 +30,7 @@ Grid project(Matrix<const float> x, Matrix<const float> w, std::span<const float
   std::copy(b.begin(), b.end(), linear.bias);
   Grid y(x.rows(), w.rows());
   Team team;
-  kernels::linear_forward(x, linear, kernels::Activation::none, y, team);
+  kernels::linear_forward(x, linear, kernels::Activation::kNone, y, team);
   return y;
 }
 
@@ -155,7 +155,7 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
   Grid x = copy_of(output.hidden_states[which.layer]);
   if (w.family->norm_first) {
     Team team;
-    kernels::layer_norm_forward(x, which.layer == 0 ? w.embedding_norm : w.layer(which.layer - 1).output_norm,
+    kernels::layer_norm_forward(x, which.layer == 0 ? w.trunk.embeddings.norm : w.layer(which.layer - 1).output_norm,
                                 x, team);
   }
   const size_t c = config.hidden;

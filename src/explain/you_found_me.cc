@@ -9,7 +9,7 @@
 namespace bertie {
 
 AttentionSteps explain_you_found_me(size_t head) {
-  constexpr size_t kWords = 3, kSize = 4, kHeads = 2;
+  constexpr size_t kWords = 3, kSize = 4, kExampleHeads = 2;
   constexpr std::array<float, kWords* kSize> kX = {.1f, .2f, .3f, .4f,  .5f,  .6f,
                                                    .7f, .8f, .9f, 1.0f, 1.1f, 1.2f};
   // As checkpoints store them: a row for each column of the formula's matrix, two rows a head.
@@ -26,7 +26,7 @@ AttentionSteps explain_you_found_me(size_t head) {
     return Matrix<const float>(values.data(), values.size() / kSize, kSize);
   };
   AttentionSteps steps = explain(
-      matrix(kX), {.wq = matrix(kWq), .wk = matrix(kWk), .wv = matrix(kWv), .wo = matrix(kWo)}, kHeads, head);
+      matrix(kX), {.wq = matrix(kWq), .wk = matrix(kWk), .wv = matrix(kWv), .wo = matrix(kWo)}, kExampleHeads, head);
   steps.tokens = {"You", "found", "me"};
   return steps;
 }

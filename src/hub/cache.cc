@@ -196,11 +196,15 @@ std::string missing_from(const fs::path& snapshot, const std::string& repository
 }
 
 std::string nearest_cached(const Hub& hub, const std::string& repository) {
+  const bool with_organization = repository.find('/') != repository.npos;
   std::vector<std::string> names;
   for (const fs::path& folder : repository_folders(hub)) names.push_back(repository_of(folder));
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = nearest(repository, views);
-  return near == repository ? std::string() : std::string(near);
+  std::vector<std::string_view> alike;  // in the form in which the name was given
+  for (std::string_view name : names)
+    alike.push_back(with_organization ? name : name.substr(name.find('/') + 1));
+  const std::string_view near = nearest(repository, alike);
+  if (near.empty() || near == repository) return {};
+  return names[size_t(std::find(alike.begin(), alike.end(), near) - alike.begin())];
 }
 
 }  // namespace hub

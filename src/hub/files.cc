@@ -6,27 +6,10 @@
 
 #include "bertie/error.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 
 namespace bertie::hub {
 namespace {
-
-constexpr std::string_view kSmallFiles[] = {
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-    "special_tokens_map.json",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "added_tokens.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-};
-constexpr std::string_view kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
 
 std::string in_folder(const std::string& folder, std::string_view file) {
   return folder.empty() ? std::string(file) : fmt::format("{}/{}", folder, file);
@@ -35,7 +18,7 @@ std::string in_folder(const std::string& folder, std::string_view file) {
 // The folders of a sentence-transformers model, the transformer's first; for others the top alone.
 std::vector<std::string> module_folders(const Repository& repository) {
   std::vector<std::string> folders;
-  if (repository.files.contains("modules.json")) {
+  if (repository.files.contains(std::string(io::kModulesFile))) {
     const std::string name = repository.name + "/modules.json";
     const nlohmann::json list = io::parse_json(repository.read("modules.json"), name);
     if (!list.is_array() || list.empty()) throw Error(fmt::format("{}: expected a list of modules", name));
@@ -77,13 +60,13 @@ constexpr OtherFormat kOtherFormats[] = {
         throw Error(fmt::format("{} has no safetensors: its weights are in {}, {}", repository.name,
                                 io::quote(file), format.reason),
                     fmt::format(fmt::runtime(format.way_out), repository.name));
-  throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", repository.name, kWeights, kIndex,
-                          folder.empty() ? "it" : io::quote(folder)),
+  throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", repository.name, io::kWeightsFile,
+                          io::kWeightsIndexFile, folder.empty() ? "it" : io::quote(folder)),
               "a model with safetensors");
 }
 
 void add_shards(const Repository& repository, const std::string& folder, std::vector<std::string>& wanted) {
-  const std::string index = in_folder(folder, kIndex), name = repository.name + "/" + index;
+  const std::string index = in_folder(folder, io::kWeightsIndexFile), name = repository.name + "/" + index;
   const nlohmann::json json = io::parse_json(repository.read(index), name);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object()) throw Error(fmt::format("{}: there is no weight_map", name));
@@ -118,12 +101,12 @@ bool is_safe_path(const std::string& path) {
 
 std::vector<std::string> wanted_files(const Repository& repository) {
   const std::vector<std::string> folders = module_folders(repository);
-  if (const std::string config = in_folder(folders[0], "config.json"); !repository.files.contains(config))
+  if (const std::string config = in_folder(folders[0], io::kConfigFile); !repository.files.contains(config))
     throw Error(fmt::format("{} is not a model that Bertie knows: it has no {}", repository.name, config),
                 "a model for transformers or sentence-transformers");
   std::vector<std::string> wanted;
   const auto add_small = [&](const std::string& folder) {
-    for (std::string_view file : kSmallFiles)
+    for (std::string_view file : io::small_model_files())
       if (repository.files.contains(in_folder(folder, file))) wanted.push_back(in_folder(folder, file));
   };
   for (const std::string& folder : folders) {
@@ -131,10 +114,10 @@ std::vector<std::string> wanted_files(const Repository& repository) {
     const auto has_other_weights = [&](const std::string& file) {
       return file.starts_with(folder + "/") && (file.ends_with(".bin") || file.ends_with(".h5"));
     };
-    if (repository.files.contains(in_folder(folder, kWeights))) {
-      wanted.push_back(in_folder(folder, kWeights));
-    } else if (repository.files.contains(in_folder(folder, kIndex))) {
-      wanted.push_back(in_folder(folder, kIndex));
+    if (repository.files.contains(in_folder(folder, io::kWeightsFile))) {
+      wanted.push_back(in_folder(folder, io::kWeightsFile));
+    } else if (repository.files.contains(in_folder(folder, io::kWeightsIndexFile))) {
+      wanted.push_back(in_folder(folder, io::kWeightsIndexFile));
       add_shards(repository, folder, wanted);
     } else if (folder == folders[0] ||  // a Dense module may have weights, a Pooling module has none
                (!folder.empty() &&

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "io/shared_library.h"
 
 namespace bertie::io {
 namespace {
@@ -27,46 +26,6 @@ constexpr uint64_t kMaxUnpackMemory = uint64_t{256} << 20;  // what a hostile fi
 struct Step {
   size_t used = 0, made = 0;
 };
-
-// What we use of liblzma and libzstd. Few programs unpack such files, and those that do not need not load
-// them.
-struct Lzma {
-  decltype(&lzma_stream_decoder) stream_decoder;
-  decltype(&lzma_code) code;
-  decltype(&lzma_end) end;
-
-  Lzma() {
-    const SharedLibrary library("unpacking xz", "liblzma5", {"liblzma.so.5"});
-    library.get(stream_decoder, "lzma_stream_decoder");
-    library.get(code, "lzma_code");
-    library.get(end, "lzma_end");
-  }
-};
-const Lzma& lzma() {
-  static const Lzma functions;
-  return functions;
-}
-
-struct Zstandard {
-  decltype(&ZSTD_createDStream) create;
-  decltype(&ZSTD_freeDStream) free;
-  decltype(&ZSTD_decompressStream) decompress;
-  decltype(&ZSTD_isError) is_error;
-  decltype(&ZSTD_getErrorName) error_name;
-
-  Zstandard() {
-    const SharedLibrary library("unpacking Zstandard", "libzstd1", {"libzstd.so.1"});
-    library.get(create, "ZSTD_createDStream");
-    library.get(free, "ZSTD_freeDStream");
-    library.get(decompress, "ZSTD_decompressStream");
-    library.get(is_error, "ZSTD_isError");
-    library.get(error_name, "ZSTD_getErrorName");
-  }
-};
-const Zstandard& zstandard() {
-  static const Zstandard functions;
-  return functions;
-}
 
 }  // namespace
 
@@ -125,16 +84,16 @@ class InputFile::Gzip : public Unpacker {
 class InputFile::Xz : public Unpacker {
  public:
   explicit Xz(const std::string& name) : Unpacker(name) {
-    if (lzma().stream_decoder(&stream_, kMaxUnpackMemory, LZMA_CONCATENATED) != LZMA_OK)
+    if (lzma_stream_decoder(&stream_, kMaxUnpackMemory, LZMA_CONCATENATED) != LZMA_OK)
       damaged("xz", "liblzma does not start");
   }
-  ~Xz() override { lzma().end(&stream_); }
+  ~Xz() override { lzma_end(&stream_); }
   Step unpack(std::span<const char> in, std::span<char> out, bool last) override {
     stream_.next_in = reinterpret_cast<const uint8_t*>(in.data());
     stream_.avail_in = in.size();
     stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
     stream_.avail_out = out.size();
-    const lzma_ret result = ended_ ? LZMA_OK : lzma().code(&stream_, last ? LZMA_FINISH : LZMA_RUN);
+    const lzma_ret result = ended_ ? LZMA_OK : lzma_code(&stream_, last ? LZMA_FINISH : LZMA_RUN);
     if (result == LZMA_STREAM_END)
       ended_ = true;
     else if (result == LZMA_MEMLIMIT_ERROR)
@@ -153,16 +112,16 @@ class InputFile::Xz : public Unpacker {
 
 class InputFile::Zstd : public Unpacker {
  public:
-  explicit Zstd(const std::string& name) : Unpacker(name), stream_(zstandard().create()) {
+  explicit Zstd(const std::string& name) : Unpacker(name), stream_(ZSTD_createDStream()) {
     if (!stream_) damaged("Zstandard", "libzstd does not start");
   }
-  ~Zstd() override { zstandard().free(stream_); }
+  ~Zstd() override { ZSTD_freeDStream(stream_); }
   Step unpack(std::span<const char> in, std::span<char> out, bool) override {
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     if (from.size == 0 && ended_) return {};
-    const size_t result = zstandard().decompress(stream_, &to, &from);
-    if (zstandard().is_error(result)) damaged("Zstandard", zstandard().error_name(result));
+    const size_t result = ZSTD_decompressStream(stream_, &to, &from);
+    if (ZSTD_isError(result)) damaged("Zstandard", ZSTD_getErrorName(result));
     ended_ = result == 0;
     return {from.pos, to.pos};
   }

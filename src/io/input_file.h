@@ -46,7 +46,8 @@ class InputFile {
   std::string packed_;  // read and not yet unpacked: from begin_ to end_
   size_t begin_ = 0, end_ = 0;
   std::unique_ptr<Unpacker> unpacker_;
-  std::array<char, 3> start_;  // the first bytes, unpacked: from start_begin_ to start_end_ they are still to come
+  std::array<char, 3>
+      start_;  // the first bytes, unpacked: from start_begin_ to start_end_ they are still to come
   size_t start_begin_ = 0, start_end_ = 0;
   bool started_ = false;
 };

@@ -44,7 +44,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;
 };
 
-[[noreturn]] void fail(const std::string& file, std::string_view tensor, const std::string& problem) {
+[[noreturn]] void malformed(const std::string& file, std::string_view tensor, const std::string& problem) {
   throw Error(fmt::format("{}: tensor {}: {}", file, quote(tensor), problem));
 }
 
@@ -78,7 +78,7 @@ class HeaderReader : public JsonHandler {
     if (where_ == Where::kTensor) {
       const char* names[] = {"dtype", "shape", "data_offsets"};
       for (int field = 0; field < 3; ++field)
-        if (!(seen_ & 1u << field)) fail(name, tensor(), fmt::format("{} is missing", names[field]));
+        if (!(seen_ & 1u << field)) malformed(name, tensor(), fmt::format("{} is missing", names[field]));
     }
     where_ = Where::kHeader;
   }
@@ -101,7 +101,7 @@ class HeaderReader : public JsonHandler {
     if (where_ != Where::kDType) unexpected("a string");
     auto row =
         std::find_if(kDTypes.begin(), kDTypes.end(), [&](const DTypeRow& r) { return r.name == text; });
-    if (row == kDTypes.end()) fail(name, tensor(), fmt::format("unknown dtype {}", quote(text)));
+    if (row == kDTypes.end()) malformed(name, tensor(), fmt::format("unknown dtype {}", quote(text)));
     entries_.back().info.dtype = static_cast<DType>(row - kDTypes.begin());
     where_ = Where::kTensor;
   }
@@ -114,7 +114,7 @@ class HeaderReader : public JsonHandler {
   void end_array() {
     in_array_ = false;
     if (where_ == Where::kOffsets && offsets_ != 2)
-      fail(name, tensor(), "data_offsets should be two numbers: begin and end");
+      malformed(name, tensor(), "data_offsets should be two numbers: begin and end");
     where_ = Where::kTensor;
   }
 
@@ -123,10 +123,10 @@ class HeaderReader : public JsonHandler {
     Entry& entry = entries_.back();
     if (where_ == Where::kShape) {
       if (entry.info.shape.size() == kMaxRank)
-        fail(name, tensor(), fmt::format("more than {} dimensions", kMaxRank));
+        malformed(name, tensor(), fmt::format("more than {} dimensions", kMaxRank));
       entry.info.shape.push_back(value);
     } else {
-      if (offsets_ == 2) fail(name, tensor(), "data_offsets should be two numbers: begin and end");
+      if (offsets_ == 2) malformed(name, tensor(), "data_offsets should be two numbers: begin and end");
       (offsets_++ == 0 ? entry.begin : entry.end) = value;
     }
   }
@@ -160,7 +160,7 @@ class HeaderReader : public JsonHandler {
     if (entries_.size() == kMaxTensors)
       throw Error(fmt::format("{}: more than {} tensors", name, kMaxTensors));
     if (text.size() > kMaxTensorName)
-      fail(name, text, fmt::format("its name has {} bytes, more than {}", text.size(), kMaxTensorName));
+      malformed(name, text, fmt::format("its name has {} bytes, more than {}", text.size(), kMaxTensorName));
     expected = "an object with dtype, shape and data_offsets for tensor " + quote(text);
     entries_.emplace_back().info.name = std::move(text);
     seen_ = 0, offsets_ = 0;
@@ -176,10 +176,10 @@ class HeaderReader : public JsonHandler {
     } else if (text == "data_offsets") {
       field = 2, where_ = Where::kOffsets, expected = "an array of two whole numbers for the data_offsets";
     } else {
-      fail(name, tensor(), fmt::format("unknown key {}", quote(text)));
+      malformed(name, tensor(), fmt::format("unknown key {}", quote(text)));
     }
     expected += " of tensor " + quote(tensor());
-    if (seen_ & 1u << field) fail(name, tensor(), fmt::format("duplicate key {}", quote(text)));
+    if (seen_ & 1u << field) malformed(name, tensor(), fmt::format("duplicate key {}", quote(text)));
     seen_ |= 1u << field;
   }
 
@@ -223,9 +223,9 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
   for (Entry& entry : entries) {
     TensorInfo& info = entry.info;
     if (entry.begin > entry.end)
-      fail(name, info.name, fmt::format("data_offsets {} to {} run backwards", entry.begin, entry.end));
+      malformed(name, info.name, fmt::format("data_offsets {} to {} run backwards", entry.begin, entry.end));
     if (entry.begin != at)
-      fail(name, info.name,
+      malformed(name, info.name,
            fmt::format("its data begins at {} and {} {}", entry.begin,
                        entry.begin < at ? "overlaps what ends at" : "leaves a hole after", at));
     if (entry.end > data.size())
@@ -236,11 +236,11 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
     try {
       for (size_t n : info.shape) bytes = bytes * n;
     } catch (const Error&) {
-      fail(name, info.name,
+      malformed(name, info.name,
            fmt::format("the size of shape [{}] overflows 64 bits", fmt::join(info.shape, ", ")));
     }
     if (bytes.value() != entry.end - entry.begin)
-      fail(name, info.name,
+      malformed(name, info.name,
            fmt::format("shape [{}] of {} is {} bytes, but its data has {}", fmt::join(info.shape, ", "),
                        name_of(info.dtype), bytes.value(), entry.end - entry.begin));
     info.data = data.subspan(entry.begin, entry.end - entry.begin);
@@ -315,7 +315,7 @@ SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view i
   SafeTensors result;
   for (auto& [tensor, file] : weight_map->items()) {
     if (!file.is_string() || !is_plain_shard_name(file.get_ref<const std::string&>()))
-      fail(name, tensor,
+      malformed(name, tensor,
            fmt::format("its shard {} is not the plain name of a .safetensors file in this folder",
                        quote(file.dump(-1, ' ', true))));
     const auto& shard_name = file.get_ref<const std::string&>();
@@ -325,7 +325,7 @@ SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view i
       shard = shards.emplace(shard_name, open_file(files, shard_name)).first;
     }
     const TensorInfo* info = shard->second.find(tensor);
-    if (!info) fail(name, tensor, fmt::format("it is not in its shard {}", quote(shard_name)));
+    if (!info) malformed(name, tensor, fmt::format("it is not in its shard {}", quote(shard_name)));
     result.tensors_.push_back(*info);  // in order: nlohmann's objects are sorted by key
   }
   for (auto& [_, shard] : shards)

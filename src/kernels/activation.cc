@@ -49,18 +49,18 @@ HWY_INLINE void backward_row(std::span<const float> x, float* dy, float* y) {
 
 void activation_backward(Activation f, std::span<const float> x, float* dy, float* y) {
   switch (f) {
-    case Activation::none:
-      return backward_row<Activation::none>(x, dy, y);
-    case Activation::gelu:
-      return backward_row<Activation::gelu>(x, dy, y);
-    case Activation::gelu_tanh:
-      return backward_row<Activation::gelu_tanh>(x, dy, y);
-    case Activation::relu:
-      return backward_row<Activation::relu>(x, dy, y);
-    case Activation::silu:
-      return backward_row<Activation::silu>(x, dy, y);
-    case Activation::tanh:
-      return backward_row<Activation::tanh>(x, dy, y);
+    case Activation::kNone:
+      return backward_row<Activation::kNone>(x, dy, y);
+    case Activation::kGelu:
+      return backward_row<Activation::kGelu>(x, dy, y);
+    case Activation::kGeluTanh:
+      return backward_row<Activation::kGeluTanh>(x, dy, y);
+    case Activation::kRelu:
+      return backward_row<Activation::kRelu>(x, dy, y);
+    case Activation::kSilu:
+      return backward_row<Activation::kSilu>(x, dy, y);
+    case Activation::kTanh:
+      return backward_row<Activation::kTanh>(x, dy, y);
   }
 }
 
@@ -75,7 +75,7 @@ HWY_EXPORT(activation_backward);
 void activation_forward(Activation f, std::span<float> x) { HWY_DYNAMIC_DISPATCH(activation_forward)(f, x); }
 
 void activation_backward(Activation f, Matrix<const float> x, Matrix<float> dy, Matrix<float> y, Team& team) {
-  if (dy.empty() || (f == Activation::none && (y.empty() || y.data() == x.data()))) return;
+  if (dy.empty() || (f == Activation::kNone && (y.empty() || y.data() == x.data()))) return;
   const size_t chunk_rows = std::max<size_t>(1, 8192 / x.cols());
   const auto backward = HWY_DYNAMIC_DISPATCH(activation_backward);
   team.parallel_for((x.rows() + chunk_rows - 1) / chunk_rows, [&](size_t chunk) {

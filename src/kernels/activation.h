@@ -16,7 +16,7 @@
 
 namespace bertie::kernels {
 
-enum class Activation { none, gelu, gelu_tanh, relu, silu, tanh };
+enum class Activation { kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh };
 
 // y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit to within 1e-6.
 void activation_forward(Activation f, std::span<float> x);

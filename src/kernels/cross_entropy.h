@@ -29,6 +29,15 @@ struct LossSum {
 LossSum cross_entropy(Matrix<float> logits, std::span<const int32_t> targets, float scale, bool gradient,
                       Team& team);
 
+// The loss against a teacher's logits t, at a temperature T (Hinton et al. 2015), summed over rows:
+//
+//   L = Σₜ T²·Σⱼ pⱼ·(log pⱼ − log qⱼ),   p = softmax(t/T),  q = softmax(z/T)
+//   backward: dz = scale·T·(q − p)
+//
+// logits become their gradient. `right` counts rows where both have their largest logit at the same place.
+LossSum soft_cross_entropy(Matrix<float> logits, Matrix<const float> teacher, float temperature, float scale,
+                           Team& team);
+
 // The loss of a language model's head, from the states before its last product, where logits are T×V numbers
 // that nobody else wants: z = x·tableᵀ + bias, then as above.
 //

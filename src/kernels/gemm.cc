@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 #ifndef BERTIE_KERNELS_GEMM_CC_
 #define BERTIE_KERNELS_GEMM_CC_
@@ -12,7 +14,7 @@ namespace bertie::kernels {
 // Where a product goes: y = f(product), or, if there is a place for `activated`, y as it is before f.
 struct LinearOutput {
   Matrix<float> y, activated = {};
-  Activation f = Activation::none;
+  Activation f = Activation::kNone;
   bool accumulate = false;  // y is added to
 
   LinearOutput slice_rows(size_t first, size_t count) const {
@@ -20,6 +22,11 @@ struct LinearOutput {
     return {part(y), part(activated), f, accumulate};
   }
 };
+// A slice of a panel for this thread.
+inline float* widening_buffer() {
+  static thread_local std::vector<float> slice(kSlice * kPanel);
+  return slice.data();
+}
 }  // namespace bertie::kernels
 #endif
 
@@ -35,6 +42,16 @@ struct LinearOutput {
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
+// bf16 is the upper half of a float.
+const float* widen(const uint16_t* from, size_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
+  for (size_t i = 0; i < count; i += hn::Lanes(d))
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from + i)))), d, to + i);
+  return to;
+}
+
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
 // the same as adding in one go.
@@ -43,19 +60,27 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                    const LinearOutput& to) {
   const auto [y, activated, f, accumulate] = to;
   const RowTiles tiles(x.rows());
+  const bool wide = layer.format == WeightFormat::kFloat32;
+  const size_t number = wide ? sizeof(float) : sizeof(uint16_t);
+  const auto at = [&](size_t panel, size_t k) {  // where a panel's row is stored
+    return static_cast<const std::byte*>(layer.packed) + (panel * layer.inputs + k) * kPanel * number;
+  };
+  float* const widened = wide ? nullptr : widening_buffer();
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
     const size_t k_count = std::min(kSlice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
-      const float* b = layer.packed + panel * kPanel * layer.inputs + k0 * kPanel;
+      const auto* b = reinterpret_cast<const float*>(at(panel, k0));
+      if (!wide) b = widen(reinterpret_cast<const uint16_t*>(at(panel, k0)), k_count * kPanel, widened);
       // What comes next: this slice of the next panel, or the next slice of the first.
       size_t next_panel = panel + 1, next_k = k0;
       if (next_panel == last)
         next_panel = final_slice ? then : first, next_k = final_slice ? 0 : k0 + k_count;
       const bool any = next_panel < panels_for(layer.outputs);
-      const float* next = any ? layer.packed + (next_panel * layer.inputs + next_k) * kPanel : nullptr;
-      const size_t next_floats = any ? kPanel * std::min(kSlice, layer.inputs - next_k) : 0;
+      const auto* next = any ? reinterpret_cast<const float*>(at(next_panel, next_k)) : nullptr;
+      const size_t next_floats =
+          any ? kPanel * std::min(kSlice, layer.inputs - next_k) * number / sizeof(float) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         tile(rows,
@@ -86,7 +111,7 @@ void transpose_weights(const Linear& layer, size_t panel, float* packed) {
   const size_t k0 = panel * kPanel, count = std::min(kPanel, layer.inputs - k0);
   for (size_t n0 = 0; n0 < layer.outputs; n0 += kPanel) {
     const size_t width = std::min(kPanel, layer.outputs - n0);
-    transpose_panel({layer.packed + n0 * layer.inputs + k0 * kPanel, count, width, kPanel}, 1.0f,
+    transpose_panel({layer.floats() + n0 * layer.inputs + k0 * kPanel, count, width, kPanel}, 1.0f,
                     packed + k0 * layer.outputs + n0 * kPanel);
   }
 }
@@ -100,25 +125,50 @@ namespace bertie::kernels {
 HWY_EXPORT(linear_panels);
 HWY_EXPORT(transpose_weights);
 
-void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
-  assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
-  const size_t k_count = into.inputs;
-  for (size_t r = 0; r < w.rows();) {
-    const size_t n = first_row + r, lane = n % kPanel, count = std::min(kPanel - lane, w.rows() - r);
-    float* out = into.packed + n / kPanel * kPanel * k_count + lane;
-    for (size_t k = 0; k < k_count; ++k)
-      for (size_t i = 0; i < count; ++i) out[k * kPanel + i] = w(r + i, k);
+namespace {
+
+// To nearest, ties to even; what is too large becomes Inf, and NaN stays NaN.
+uint16_t to_bf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (x != x) return uint16_t(bits >> 16 | 0x40);
+  return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+float from_bf16(uint16_t x) { return std::bit_cast<float>(uint32_t(x) << 16); }
+
+// Calls visit(place in the packed weights, row of w, column) for W[first_row.., :].
+void for_packed(const Linear& layer, size_t first_row, size_t rows, const auto& visit) {
+  for (size_t r = 0; r < rows;) {
+    const size_t n = first_row + r, lane = n % kPanel, count = std::min(kPanel - lane, rows - r);
+    const size_t begin = n / kPanel * kPanel * layer.inputs + lane;
+    for (size_t k = 0; k < layer.inputs; ++k)
+      for (size_t i = 0; i < count; ++i) visit(begin + k * kPanel + i, r + i, k);
     r += count;
   }
 }
 
+}  // namespace
+
+void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
+  assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
+  if (into.format == WeightFormat::kFloat32)
+    for_packed(into, first_row, w.rows(), [&, to = into.floats()](size_t i, size_t r, size_t k) { to[i] = w(r, k); });
+  else
+    for_packed(into, first_row, w.rows(),
+               [&, to = into.bfloats()](size_t i, size_t r, size_t k) { to[i] = to_bf16(w(r, k)); });
+}
+
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w) {
   assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs);
-  for (size_t r = 0; r < w.rows(); ++r) {
-    const size_t n = first_row + r;
-    const float* in = from.packed + n / kPanel * kPanel * from.inputs + n % kPanel;
-    for (size_t k = 0; k < from.inputs; ++k) w(r, k) = in[k * kPanel];
-  }
+  if (from.format == WeightFormat::kFloat32)
+    for_packed(from, first_row, w.rows(), [&, in = from.floats()](size_t i, size_t r, size_t k) { w(r, k) = in[i]; });
+  else
+    for_packed(from, first_row, w.rows(),
+               [&, in = from.bfloats()](size_t i, size_t r, size_t k) { w(r, k) = from_bf16(in[i]); });
+}
+
+float weight_at(const Linear& l, size_t row, size_t column) {
+  const size_t i = (row / kPanel * l.inputs + column) * kPanel + row % kPanel;
+  return l.format == WeightFormat::kFloat32 ? l.floats()[i] : from_bf16(l.bfloats()[i]);
 }
 
 namespace {
@@ -216,11 +266,12 @@ size_t linear_backward_input_workspace(const Linear& layer) {
 
 void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
                            Team& team, Accumulate accumulate) {
+  assert(layer.format == WeightFormat::kFloat32);
   if (dy.rows() == 0) return;
   const Linear other_way{.packed = workspace, .inputs = layer.outputs, .outputs = layer.inputs};
   const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_weights);
   team.parallel_for(panels_for(layer.inputs), [&](size_t panel) { transpose(layer, panel, workspace); });
-  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::yes}, team);
+  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::kYes}, team);
 }
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
@@ -229,7 +280,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   if (x.rows() == 0) return;
   assert(y.data() != x.data() && y.data() != residual.data());
   const Matrix<float> product = sum.empty() ? y : sum;
-  const auto normalise = [&](size_t first, size_t rows, Team& by) {
+  const auto normalize = [&](size_t first, size_t rows, Team& by) {
     const auto part = [&](auto m) { return m.slice_rows(first, rows); };
     if (sum.empty()) return residual_layer_norm_forward(part(y), part(residual), norm, part(y), by);
     for (size_t r = first; r < first + rows; ++r)
@@ -238,11 +289,11 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
-    linear_forward(x, layer, Activation::none, product, team);
-    normalise(0, x.rows(), team);
+    linear_forward(x, layer, Activation::kNone, product, team);
+    normalize(0, x.rows(), team);
     return;
   }
-  // Whoever finishes a block's last chunk normalises its rows.
+  // Whoever finishes a block's last chunk normalizes its rows.
   std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
   for (size_t b = 0; b < schedule.blocks(); ++b)
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
@@ -252,7 +303,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;
-    normalise(r0, rows, alone);
+    normalize(r0, rows, alone);
   });
 }
 

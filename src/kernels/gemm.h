@@ -7,6 +7,7 @@
 // Packing: columns of y in panels of 32. Panel p holds W[32p..32p+31, :] transposed, K rows of 32 floats,
 // so the inner loop (tile-inl.h) reads it from front to back. Missing columns of the last panel are 0.
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "bertie/view.h"
@@ -25,11 +26,24 @@ inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
   return panels_for(outputs) * kPanel * inputs;
 }
 
+// How a weight's numbers are stored. Sums, biases and activations are fp32 whatever it is.
+enum class WeightFormat : uint8_t {
+  kFloat32,
+  kBFloat16,  // half the memory, rounded to 8 bits; widened when a panel comes into the cache
+};
+
 // A packed linear layer that somebody else owns. bias has panels·32 values.
 struct Linear {
-  float* packed = nullptr;
+  void* packed = nullptr;  // packed_bytes() of them
   float* bias = nullptr;
   size_t inputs = 0, outputs = 0;
+  WeightFormat format = WeightFormat::kFloat32;
+
+  float* floats() const { return static_cast<float*>(packed); }        // of kFloat32
+  uint16_t* bfloats() const { return static_cast<uint16_t*>(packed); }  // of kBFloat16
+  size_t packed_bytes() const {
+    return packed_floats(outputs, inputs) * (format == WeightFormat::kFloat32 ? sizeof(float) : sizeof(uint16_t));
+  }
 };
 
 // Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros.
@@ -37,26 +51,29 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
 // The way back: w = W[first_row.., :].
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);
 
+// W[row, column].
+float weight_at(const Linear& layer, size_t row, size_t column);
+
 // Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
 // `before`, if not empty, gets x·Wᵀ + b, of which y is f: what the backward pass wants.
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
                     Matrix<float> before = {});
 
-// y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalised
+// y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalized
 // while they are still in the cache. y is neither x nor residual. `sum`, if not empty, gets what was
-// normalised, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
+// normalized, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
                                         Team& team, Matrix<float> sum = {});
 
-// The backward pass, without the activation (activation_backward comes before it). Workspaces are floats in
+// The backward pass, for weights in kFloat32, which is what learns; without the activation (activation_backward comes before it). Workspaces are floats in
 // somebody else's memory. Sums over tokens run in order, so gradients are the same bits for any team.
-enum class Accumulate : bool { no, yes };
+enum class Accumulate : bool { kNo, kYes };
 
 // dx = dy·W, or dx += dy·W. W is packed anew for it, the other way round.
 size_t linear_backward_input_workspace(const Linear& layer);
 void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
-                           Team& team, Accumulate accumulate = Accumulate::no);
+                           Team& team, Accumulate accumulate = Accumulate::kNo);
 
 // dW += dyᵀ·x and db += Σₜ dy; `gradient` has the layer's shape and packing.
 size_t linear_backward_weights_workspace(const Linear& layer, size_t rows);

@@ -89,7 +89,7 @@ void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gr
       copy_panel(slice(t0, panel), packed);
       if (tile0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + panel * kPanel);
       const auto dy_next = panel + 1 < last ? slice(t0, panel + 1) : slice(t0 + kTokens, first);
-      float* to = gradient.packed + panel * kPanel * gradient.inputs;
+      float* to = gradient.floats() + panel * kPanel * gradient.inputs;
       for (size_t tile = tile0; tile < tile1; ++tile) {
         const size_t r0 = tiles.begin(tile), i = tile - tile0;
         // In even tiles the next panel of dy, in odd ones the next slice of x.

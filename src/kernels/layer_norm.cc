@@ -13,13 +13,13 @@ struct NormRow {
   const float* x = nullptr;
   const float* residual = nullptr;
   float* sum = nullptr;
-  float* normalised = nullptr;
+  float* normalized = nullptr;
   float* y = nullptr;
 };
 struct NormBackwardRow {
   size_t t = 0;
   const float* dy = nullptr;
-  const float* normalised = nullptr;
+  const float* normalized = nullptr;
   float rho = 0;
   const float* carry = nullptr;
   float* ds = nullptr;
@@ -39,11 +39,11 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One row of n. Of the pointers x and y are there, or x and normalised; the row is kept in the latter, if
+// One row of n. Of the pointers x and y are there, or x and normalized; the row is kept in the latter, if
 // it is there, between the three passes. Four sums at a time, because one alone would wait for its own last
 // addition. Returns ρ.
 float layer_norm_row(const NormRow& row, const RowDropout& dropout, const LayerNorm& norm, size_t n) {
-  const auto [t, x, residual, sum_of_both, normalised, y] = row;
+  const auto [t, x, residual, sum_of_both, normalized, y] = row;
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes, fours = n / (4 * lanes) * (4 * lanes);
@@ -51,7 +51,7 @@ float layer_norm_row(const NormRow& row, const RowDropout& dropout, const LayerN
     return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
   };
   RowMask mask(dropout, t);
-  float* const held = normalised ? normalised : y;
+  float* const held = normalized ? normalized : y;
 
   const auto take = [&](size_t c) HWY_ATTR {
     V v = hn::LoadU(d, x + c);
@@ -96,37 +96,37 @@ float layer_norm_row(const NormRow& row, const RowDropout& dropout, const LayerN
   const auto rho_vector = hn::Set(d, rho);
   for (size_t c = 0; c < whole; c += lanes) {
     const auto v = hn::Mul(hn::Sub(hn::LoadU(d, held + c), mean_vector), rho_vector);
-    if (normalised) hn::StoreU(v, d, normalised + c);
+    if (normalized) hn::StoreU(v, d, normalized + c);
     if (y) hn::StoreU(hn::MulAdd(v, hn::LoadU(d, norm.gamma + c), hn::LoadU(d, norm.beta + c)), d, y + c);
   }
   for (size_t c = whole; c < n; ++c) {
     const float v = (held[c] - mean) * rho;
-    if (normalised) normalised[c] = v;
+    if (normalized) normalized[c] = v;
     if (y) y[c] = v * norm.gamma[c] + norm.beta[c];
   }
   return rho;
 }
 
-void normalised_row(const float* normalised, const LayerNorm& norm, size_t n, float* y) {
+void normalized_row(const float* normalized, const LayerNorm& norm, size_t n, float* y) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   size_t c = 0;
   for (; c + lanes <= n; c += lanes)
     hn::StoreU(
-        hn::MulAdd(hn::LoadU(d, normalised + c), hn::LoadU(d, norm.gamma + c), hn::LoadU(d, norm.beta + c)),
+        hn::MulAdd(hn::LoadU(d, normalized + c), hn::LoadU(d, norm.gamma + c), hn::LoadU(d, norm.beta + c)),
         d, y + c);
-  for (; c < n; ++c) y[c] = normalised[c] * norm.gamma[c] + norm.beta[c];
+  for (; c < n; ++c) y[c] = normalized[c] * norm.gamma[c] + norm.beta[c];
 }
 
 // dγ and dβ are added to.
 void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropout, const LayerNorm& norm,
                              const LayerNorm& gradient, size_t n) {
-  const auto [t, dy, normalised, rho, carry, ds, dx] = row;
+  const auto [t, dy, normalized, rho, carry, ds, dx] = row;
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes, twos = n / (2 * lanes) * (2 * lanes);
   const auto first_pass = [&](size_t c, V& g_sum, V& gx_sum) HWY_ATTR {
-    const V v = hn::LoadU(d, dy + c), x = hn::LoadU(d, normalised + c);
+    const V v = hn::LoadU(d, dy + c), x = hn::LoadU(d, normalized + c);
     const V g = hn::Mul(v, hn::LoadU(d, norm.gamma + c));
     g_sum = hn::Add(g_sum, g), gx_sum = hn::MulAdd(g, x, gx_sum);
     hn::StoreU(hn::MulAdd(v, x, hn::LoadU(d, gradient.gamma + c)), d, gradient.gamma + c);
@@ -139,8 +139,8 @@ void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropo
   float gx_sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(gx0, gx1)));
   for (size_t c = whole; c < n; ++c) {
     const float g = dy[c] * norm.gamma[c];
-    g_sum += g, gx_sum += g * normalised[c];
-    gradient.gamma[c] += dy[c] * normalised[c];
+    g_sum += g, gx_sum += g * normalized[c];
+    gradient.gamma[c] += dy[c] * normalized[c];
     gradient.beta[c] += dy[c];
   }
 
@@ -149,14 +149,14 @@ void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropo
   for (size_t c = 0; c < whole; c += lanes) {
     const V g = hn::Mul(hn::LoadU(d, dy + c), hn::LoadU(d, norm.gamma + c));
     const V centred =
-        hn::NegMulAdd(hn::LoadU(d, normalised + c), hn::Set(d, mean_gx), hn::Sub(g, hn::Set(d, mean_g)));
+        hn::NegMulAdd(hn::LoadU(d, normalized + c), hn::Set(d, mean_gx), hn::Sub(g, hn::Set(d, mean_g)));
     V v = hn::Mul(hn::Set(d, rho), centred);
     if (carry) v = hn::Add(v, hn::LoadU(d, carry + c));
     hn::StoreU(v, d, ds + c);
     if (dx) hn::StoreU(mask.apply(v, c), d, dx + c);
   }
   for (size_t c = whole; c < n; ++c) {
-    float v = rho * (dy[c] * norm.gamma[c] - mean_g - normalised[c] * mean_gx);
+    float v = rho * (dy[c] * norm.gamma[c] - mean_g - normalized[c] * mean_gx);
     if (carry) v += carry[c];
     ds[c] = v;
     if (dx) dx[c] = mask.apply(v, c);
@@ -170,7 +170,7 @@ HWY_AFTER_NAMESPACE();
 namespace bertie::kernels {
 
 HWY_EXPORT(layer_norm_row);
-HWY_EXPORT(normalised_row);
+HWY_EXPORT(normalized_row);
 HWY_EXPORT(layer_norm_backward_row);
 
 namespace {
@@ -205,7 +205,7 @@ void residual_layer_norm_forward(Matrix<const float> x, Matrix<const float> resi
 
 void layer_norm_training_forward(Matrix<const float> x, const RowDropout& dropout,
                                  Matrix<const float> residual, const LayerNorm& norm, Matrix<float> sum,
-                                 const Normalised& saved, Matrix<float> y, Team& team) {
+                                 const Normalized& saved, Matrix<float> y, Team& team) {
   assert(dropout_threshold(dropout.dropout.rate) == 0 || dropout.rows.size() == x.rows());
   const auto row = HWY_DYNAMIC_DISPATCH(layer_norm_row);
   for_rows(x.rows(), team, [&](size_t t) {
@@ -213,22 +213,22 @@ void layer_norm_training_forward(Matrix<const float> x, const RowDropout& dropou
                         .x = x.row(t),
                         .residual = row_of(residual, t),
                         .sum = row_of(sum, t),
-                        .normalised = saved.x.row(t),
+                        .normalized = saved.x.row(t),
                         .y = row_of(y, t)},
                        dropout, norm, x.cols());
   });
 }
 
-void normalised_output(Matrix<const float> normalised, const LayerNorm& norm, Matrix<float> y, Team& team) {
-  const auto row = HWY_DYNAMIC_DISPATCH(normalised_row);
-  for_rows(y.rows(), team, [&](size_t t) { row(normalised.row(t), norm, y.cols(), y.row(t)); });
+void normalized_output(Matrix<const float> normalized, const LayerNorm& norm, Matrix<float> y, Team& team) {
+  const auto row = HWY_DYNAMIC_DISPATCH(normalized_row);
+  for_rows(y.rows(), team, [&](size_t t) { row(normalized.row(t), norm, y.cols(), y.row(t)); });
 }
 
 size_t layer_norm_backward_workspace(size_t rows, size_t cols) {
   return chunks_of(rows, kGradientRows) * 2 * cols;
 }
 
-void layer_norm_training_backward(Matrix<const float> dy, const Normalised& saved, const LayerNorm& norm,
+void layer_norm_training_backward(Matrix<const float> dy, const Normalized& saved, const LayerNorm& norm,
                                   Matrix<const float> carry, const RowDropout& dropout, Matrix<float> ds,
                                   Matrix<float> dx, const LayerNorm& gradient, float* workspace, Team& team) {
   assert(dx.empty() || dropout_threshold(dropout.dropout.rate) == 0 || dropout.rows.size() == dy.rows());
@@ -240,7 +240,7 @@ void layer_norm_training_backward(Matrix<const float> dy, const Normalised& save
     for (size_t t = chunk * kGradientRows; t < std::min(rows, (chunk + 1) * kGradientRows); ++t)
       row({.t = t,
            .dy = dy.row(t),
-           .normalised = saved.x.row(t),
+           .normalized = saved.x.row(t),
            .rho = saved.rho[t],
            .carry = row_of(carry, t),
            .ds = ds.row(t),

@@ -1,5 +1,5 @@
 #pragma once
-// Layer normalisation, alone and with the residual connection in front of it.
+// Layer normalization, alone and with the residual connection in front of it.
 //
 //   s = x + r,   y = x̂·γ + β,   x̂ = (s − μ)·ρ,   μ = mean(s),  ρ = 1/√(mean((s − μ)²) + eps)      per row
 //   backward, with g = dy·γ, saved: x̂, ρ
@@ -28,24 +28,24 @@ void residual_layer_norm_forward(Matrix<const float> x, Matrix<const float> resi
                                  Matrix<float> y, Team& team);
 
 // What the backward pass needs of a forward pass: x̂ (T, C) and ρ (T).
-struct Normalised {
+struct Normalized {
   Matrix<float> x;
   std::span<float> rho;
 };
 
 // For training: s = dropout(x) + residual (empty: none), y = LayerNorm(s). `sum`, if not empty, gets s (it
-// may be x or residual). y may be x or residual or empty (then normalised_output gives it later).
+// may be x or residual). y may be x or residual or empty (then normalized_output gives it later).
 void layer_norm_training_forward(Matrix<const float> x, const RowDropout& dropout,
                                  Matrix<const float> residual, const LayerNorm& norm, Matrix<float> sum,
-                                 const Normalised& saved, Matrix<float> y, Team& team);
+                                 const Normalized& saved, Matrix<float> y, Team& team);
 
 // y = x̂·γ + β once more.
-void normalised_output(Matrix<const float> normalised, const LayerNorm& norm, Matrix<float> y, Team& team);
+void normalized_output(Matrix<const float> normalized, const LayerNorm& norm, Matrix<float> y, Team& team);
 
 // ds = the gradient of s, plus `carry` if that is not empty (what else looked at s); ds may be dy or carry.
 // dx = ds∘mask, if not empty; only asked for where dropout.rate > 0. gradient's gamma and beta are added to.
 size_t layer_norm_backward_workspace(size_t rows, size_t cols);  // floats
-void layer_norm_training_backward(Matrix<const float> dy, const Normalised& saved, const LayerNorm& norm,
+void layer_norm_training_backward(Matrix<const float> dy, const Normalized& saved, const LayerNorm& norm,
                                   Matrix<const float> carry, const RowDropout& dropout, Matrix<float> ds,
                                   Matrix<float> dx, const LayerNorm& gradient, float* workspace, Team& team);
 

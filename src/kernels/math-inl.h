@@ -123,22 +123,22 @@ HWY_INLINE V sigmoid_slope(D d, V x, V factor) {
 
 template <Activation f, class D, class V = hn::Vec<D>>
 HWY_INLINE V activate(D d, V x) {
-  if constexpr (f == Activation::gelu) {
+  if constexpr (f == Activation::kGelu) {
     // Below −5.54 the result is 0 to float precision; holding the factor there keeps erf's last bit from
     // being multiplied by a large |x|.
     const V half_x = hn::Mul(hn::Set(d, 0.5f), max_keeping_nan(d, -5.54f, x));
     return hn::MulAdd(half_x, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half_x);
-  } else if constexpr (f == Activation::gelu_tanh) {
+  } else if constexpr (f == Activation::kGeluTanh) {
     // x/2·(1 + tanh y) = x·sigmoid(2y)
     const V bounded = max_keeping_nan(d, -12.0f, x);
     const V x2 = hn::Mul(bounded, bounded);
     const V two_y = hn::Mul(bounded, hn::MulAdd(x2, hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f)));
     return hn::Mul(bounded, sigmoid(d, two_y));
-  } else if constexpr (f == Activation::relu) {
+  } else if constexpr (f == Activation::kRelu) {
     return max_keeping_nan(d, 0.0f, x);
-  } else if constexpr (f == Activation::silu) {
+  } else if constexpr (f == Activation::kSilu) {
     return hn::Mul(max_keeping_nan(d, -100.0f, x), sigmoid(d, x));
-  } else if constexpr (f == Activation::tanh) {
+  } else if constexpr (f == Activation::kTanh) {
     return tanh(d, x);
   } else {
     return x;
@@ -149,22 +149,22 @@ HWY_INLINE V activate(D d, V x) {
 template <Activation f, class D, class V = hn::Vec<D>>
 HWY_INLINE V derivative(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  if constexpr (f == Activation::gelu) {  // Φ(x) + x·φ(x)
+  if constexpr (f == Activation::kGelu) {  // Φ(x) + x·φ(x)
     const V bounded = clamp_keeping_nan(d, -15.0f, x, 15.0f), half = hn::Set(d, 0.5f);
     const V density =
         hn::Mul(hn::Set(d, 0.398942280f), exp(d, hn::Mul(hn::Mul(bounded, bounded), hn::Set(d, -0.5f))));
     const V below = hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half);
     return hn::MulAdd(bounded, density, below);
-  } else if constexpr (f == Activation::gelu_tanh) {  // f = x·s(u), u = 2y
+  } else if constexpr (f == Activation::kGeluTanh) {  // f = x·s(u), u = 2y
     const V bounded = clamp_keeping_nan(d, -12.0f, x, 12.0f), x2 = hn::Mul(bounded, bounded);
     const V u = hn::Mul(bounded, hn::MulAdd(x2, hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f)));
     const V slope = hn::MulAdd(x2, hn::Set(d, 3 * 0.0713548163f), hn::Set(d, 1.59576912f));
     return sigmoid_slope(d, u, hn::Mul(bounded, slope));
-  } else if constexpr (f == Activation::relu) {
+  } else if constexpr (f == Activation::kRelu) {
     return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), one);
-  } else if constexpr (f == Activation::silu) {
+  } else if constexpr (f == Activation::kSilu) {
     return sigmoid_slope(d, x, clamp_keeping_nan(d, -80.0f, x, 80.0f));
-  } else if constexpr (f == Activation::tanh) {
+  } else if constexpr (f == Activation::kTanh) {
     const V y = tanh(d, x);
     return hn::NegMulAdd(y, y, one);
   } else {
@@ -212,18 +212,18 @@ HWY_INLINE void activate_rows(float* x, size_t rows, size_t n, size_t stride) {
 
 HWY_INLINE void activate_rows(Activation f, float* x, size_t rows, size_t n, size_t stride) {
   switch (f) {
-    case Activation::none:
+    case Activation::kNone:
       return;
-    case Activation::gelu:
-      return activate_rows<Activation::gelu>(x, rows, n, stride);
-    case Activation::gelu_tanh:
-      return activate_rows<Activation::gelu_tanh>(x, rows, n, stride);
-    case Activation::relu:
-      return activate_rows<Activation::relu>(x, rows, n, stride);
-    case Activation::silu:
-      return activate_rows<Activation::silu>(x, rows, n, stride);
-    case Activation::tanh:
-      return activate_rows<Activation::tanh>(x, rows, n, stride);
+    case Activation::kGelu:
+      return activate_rows<Activation::kGelu>(x, rows, n, stride);
+    case Activation::kGeluTanh:
+      return activate_rows<Activation::kGeluTanh>(x, rows, n, stride);
+    case Activation::kRelu:
+      return activate_rows<Activation::kRelu>(x, rows, n, stride);
+    case Activation::kSilu:
+      return activate_rows<Activation::kSilu>(x, rows, n, stride);
+    case Activation::kTanh:
+      return activate_rows<Activation::kTanh>(x, rows, n, stride);
   }
 }
 

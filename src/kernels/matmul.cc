@@ -114,7 +114,7 @@ void matmul(Factor a, Panels b, Matrix<float> c, Team& team, Accumulate accumula
   assert(!overlap(a.stored, c));
   if (c.empty()) return;
   if (b.rows == 0) {
-    if (accumulate == Accumulate::no)
+    if (accumulate == Accumulate::kNo)
       for (size_t r = 0; r < c.rows(); ++r) std::fill(c[r].begin(), c[r].end(), 0.0f);
     return;
   }
@@ -125,7 +125,7 @@ void matmul(Factor a, Panels b, Matrix<float> c, Team& team, Accumulate accumula
     const size_t block = chunk / chunks.groups, group = chunk % chunks.groups;
     const size_t r0 = block * c.rows() / chunks.blocks, rows = (block + 1) * c.rows() / chunks.blocks - r0;
     multiply(a.slice_rows(r0, rows), b, group * panels / chunks.groups, (group + 1) * panels / chunks.groups,
-             accumulate == Accumulate::yes, c.slice_rows(r0, rows));
+             accumulate == Accumulate::kYes, c.slice_rows(r0, rows));
   });
 }
 
@@ -135,7 +135,7 @@ void matmul(Factor a, Factor b, Matrix<float> c, float* workspace, Team& team, A
   do {
     const size_t count = std::min(kPackedRows, b.rows() - k0);
     matmul(a.slice_cols(k0, count), pack(b.slice_rows(k0, count), workspace, team), c, team,
-           k0 > 0 ? Accumulate::yes : accumulate);
+           k0 > 0 ? Accumulate::kYes : accumulate);
     k0 += count;
   } while (k0 < b.rows());
 }

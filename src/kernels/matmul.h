@@ -2,7 +2,7 @@
 // Matrix products that read like the formula:
 //
 //   matmul(a, b, c, workspace, team);                                    c = a·b
-//   matmul(transposed(a), b, c, workspace, team, Accumulate::yes);       c += aᵀ·b
+//   matmul(transposed(a), b, c, workspace, team, Accumulate::kYes);       c += aᵀ·b
 //   backward of c = a·b:  da = dc·bᵀ,  db = aᵀ·dc
 //
 // b is packed into panels of 32 columns (see gemm.h), which the one inner loop reads from front to back. An
@@ -51,7 +51,7 @@ inline constexpr size_t matmul_workspace_floats(size_t inner, size_t columns) {
 
 // c overlaps neither a nor b.
 void matmul(Factor a, Factor b, Matrix<float> c, float* workspace, Team& team,
-            Accumulate accumulate = Accumulate::no);
+            Accumulate accumulate = Accumulate::kNo);
 
 // The two halves of it, for a right-hand factor that is used more than once: packed_floats(cols, rows) floats
 // in somebody else's memory.
@@ -60,6 +60,6 @@ struct Panels {
   size_t rows = 0, cols = 0;
 };
 Panels pack(Factor b, float* memory, Team& team);
-void matmul(Factor a, Panels b, Matrix<float> c, Team& team, Accumulate accumulate = Accumulate::no);
+void matmul(Factor a, Panels b, Matrix<float> c, Team& team, Accumulate accumulate = Accumulate::kNo);
 
 }  // namespace bertie::kernels

@@ -22,17 +22,17 @@ T activation(kernels::Activation f, T x) {
   using std::erf, std::exp, std::sqrt, std::tanh;
   using F = kernels::Activation;
   switch (f) {
-    case F::none:
+    case F::kNone:
       return x;
-    case F::gelu:
+    case F::kGelu:
       return T(0.5) * x * (T(1) + erf(x * T(std::sqrt(0.5))));
-    case F::gelu_tanh:
+    case F::kGeluTanh:
       return T(0.5) * x * (T(1) + tanh(T(std::sqrt(2 / M_PI)) * (x + T(0.044715) * x * x * x)));
-    case F::relu:
+    case F::kRelu:
       return x > T(0) ? x : T(0);
-    case F::silu:
+    case F::kSilu:
       return x / (T(1) + exp(-x));
-    case F::tanh:
+    case F::kTanh:
       return tanh(x);
   }
   return x;
@@ -43,21 +43,21 @@ inline double activation_derivative(kernels::Activation f, double x) {
   using F = kernels::Activation;
   const double root = std::sqrt(2 / M_PI);
   switch (f) {
-    case F::none:
+    case F::kNone:
       return 1;
-    case F::gelu:  // Φ(x) + x·φ(x)
+    case F::kGelu:  // Φ(x) + x·φ(x)
       return 0.5 * (1 + std::erf(x * std::sqrt(0.5))) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
-    case F::gelu_tanh: {
+    case F::kGeluTanh: {
       const double t = std::tanh(root * (x + 0.044715 * x * x * x));
       return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
     }
-    case F::relu:
+    case F::kRelu:
       return x > 0 ? 1 : 0;
-    case F::silu: {
+    case F::kSilu: {
       const double s = 1 / (1 + std::exp(-x));
       return s + x * s * (1 - s);
     }
-    case F::tanh:
+    case F::kTanh:
       return 1 - std::tanh(x) * std::tanh(x);
   }
   return 1;

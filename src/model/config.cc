@@ -9,6 +9,7 @@
 #include "bertie/nearest.h"
 #include "io/json.h"
 #include "io/model_file_names.h"
+#include "model/attention_config.h"
 #include "model/config_json.h"
 #include "model/weights.h"
 
@@ -138,6 +139,8 @@ Config Config::load(const ModelFiles& files) {
   };
   own(f.keys.classifier_dropout, c.classifier_dropout);
   own(f.keys.embedding_dropout, c.embedding_dropout);
+  if (const auto attention = root.find("attention"); attention != root.end() && attention->is_object())
+    c.attention = read_attention(*attention, name);
   c.check(name);
   return c;
 }
@@ -175,6 +178,7 @@ std::string Config::to_json() const {
     for (size_t i = 0; i < labels.size(); ++i) names[std::to_string(i)] = labels[i], ids[labels[i]] = i;
     out["id2label"] = names, out["label2id"] = ids;
   }
+  if (!attention.is_standard()) out["attention"] = attention_json(attention);
   return out.dump(2) + "\n";
 }
 
@@ -232,6 +236,7 @@ void Config::check(const std::string& name) const {
     check_dropout(name, p);
   if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
+  check_attention(*this, name);
 }
 
 size_t Config::max_tokens() const {

@@ -3,12 +3,74 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "bertie/error.h"
-#include "core/checked.h"
-#include "model/batch.h"
+#include "kernels/embedding.h"
+#include "kernels/matmul.h"
 
 namespace bertie {
+namespace {
+
+bool is_language_model(Head head) { return head == Head::kMaskedLm || head == Head::kCausalLm; }
+
+size_t outputs_of(const Weights& w, Head head) {
+  if (is_language_model(head)) return w.config.vocabulary;
+  return head == Head::kNextSentence || head == Head::kAnswer ? 2 : w.config.labels.size();
+}
+
+// A head's chain: out(norm(f(dense(x)))), where dense and norm may be missing.
+struct Chain {
+  const kernels::Linear* dense = nullptr;
+  Activation activation = Activation::kNone;
+  const kernels::LayerNorm* norm = nullptr;
+  const kernels::Linear* out = nullptr;  // null: the language model's, which is a table
+};
+
+Chain chain_of(const Weights& w, Head head) {
+  const auto there = [](const kernels::Linear& l) { return l.outputs > 0 ? &l : nullptr; };
+  const LanguageModelWeights& lm = w.language_model;
+  switch (head) {
+    case Head::kMaskedLm:
+    case Head::kCausalLm:
+      return {there(lm.dense), lm.activation, lm.dense.outputs > 0 ? &lm.norm : nullptr, nullptr};
+    case Head::kNextSentence:
+      return {&w.pooler, Activation::kTanh, nullptr, &w.next_sentence};
+    case Head::kClassify:
+      if (uses_pooled(w, head)) return {&w.pooler, Activation::kTanh, nullptr, &w.classifier};
+      return {there(w.classifier_dense), w.classifier_activation, nullptr, &w.classifier};
+    case Head::kTag:
+      return {.out = &w.tagger};
+    case Head::kAnswer:
+      return {.out = &w.answerer};
+  }
+  return {};
+}
+
+// The token whose state stands for sequence s: its first, or for a causal model the last that is not padding, as
+// in transformers. -1: the sequence is empty.
+int32_t sequence_token(const Weights& w, const Batch& b, size_t s) {
+  const int32_t first = b.offsets[s], end = b.offsets[s + 1];
+  if (first == end) return -1;
+  if (!w.family->causal) return first;
+  for (int32_t t = end; t-- > first;)
+    if (b.ids[size_t(t)] != w.config.pad_id) return t;
+  return w.config.pad_id < 0 ? end - 1 : first;
+}
+
+// The rows of the hidden states that a head reads: `rows` of the tokens (empty: all), or a token for each
+// sequence.
+std::span<const int32_t> rows_for(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows,
+                                  Pass& pass) {
+  if (for_each_token(head) && !rows.empty()) return rows;
+  const size_t count = for_each_token(head) ? size_t(batch.offsets.back()) : batch.size();
+  int32_t* const from = pass.arena.take<int32_t>(count);
+  for (size_t i = 0; i < count && !pass.counting(); ++i)
+    from[i] = for_each_token(head) ? int32_t(i) : sequence_token(w, batch, i);
+  return {from, count};
+}
+
+}  // namespace
 
 bool for_each_token(Head head) { return head != Head::kNextSentence && head != Head::kClassify; }
 
@@ -17,37 +79,9 @@ bool uses_pooled(const Weights& w, Head head) {
          (head == Head::kClassify && w.family->classifier.dense.empty() && !w.family->causal);
 }
 
-namespace {
-
-size_t outputs_of(const Weights& w, Head head) {
-  if (head == Head::kMaskedLm || head == Head::kCausalLm) return w.config.vocabulary;
-  return head == Head::kNextSentence || head == Head::kAnswer ? 2 : w.config.labels.size();
-}
-
-size_t rows_of(const Batch& batch, const Capture& capture) {
-  if (!for_each_token(*capture.head)) return batch.size();
-  return capture.rows.empty() ? batch.ids.size() : capture.rows.size();
-}
-
-bool wants_pooled(const Weights& w, const Capture& capture) {
-  return capture.pooled || (capture.head && uses_pooled(w, *capture.head));
-}
-
-}  // namespace
-
-ptrdiff_t speaker(const Weights& w, const Batch& b, size_t s) {
-  const ptrdiff_t first = b.offsets[s], end = b.offsets[s + 1];
-  if (first == end) return -1;
-  if (!w.family->causal) return first;
-  for (ptrdiff_t t = end; t-- > first;)
-    if (b.ids[size_t(t)] != w.config.pad_id) return t;
-  return w.config.pad_id < 0 ? end - 1 : first;
-}
-
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
-  if (wants_pooled(w, capture) && !w.has_pooler)
-    throw Error("this checkpoint has no pooler",
-                "use the hidden states, or mean pooling as `bertie embed` does");
+  if ((capture.pooled || (capture.head && uses_pooled(w, *capture.head))) && !w.has_pooler)
+    throw Error("this checkpoint has no pooler", "use the hidden states, or a sentence vector by mean pooling");
   if (capture.head && !w.has(*capture.head)) {
     std::vector<std::string_view> there;
     for (Head head : w.heads) there.push_back(name_of(head).name);
@@ -58,79 +92,261 @@ void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
   check_rows(capture.rows, batch.ids.size());
 }
 
-size_t finish_bytes(const Weights& w, const Batch& batch, const Capture& capture) {
-  const size_t hidden = w.config.hidden;
-  Checked bytes = Checked(2) * Arena::bytes_for<float>(batch.size() * hidden);
-  if (capture.head) {
-    const size_t rows = rows_of(batch, capture);
-    bytes = bytes + Checked(3) * Arena::bytes_for<float>(rows * std::max(hidden, w.config.embedding_size())) +
-            Arena::bytes_for<float>((Checked(rows) * outputs_of(w, *capture.head)).value());
+void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens) {
+  const std::string_view name = name_of(term.head).name;
+  for (int32_t row : term.rows)
+    if (row < 0 || size_t(row) >= tokens)
+      throw Error(fmt::format("{}: row {} is not in the batch of {} tokens", name, row, tokens));
+  if (!term.teacher.empty()) {
+    if (!term.targets.empty() || term.teacher.rows() != wanted || term.teacher.cols() != classes)
+      throw Error(fmt::format("{}: a teacher's logits of shape ({}, {}) where the batch asks for ({}, {})", name,
+                              term.teacher.rows(), term.teacher.cols(), wanted, classes));
+    return;
   }
-  return bytes.value();
+  if (term.targets.size() != wanted)
+    throw Error(fmt::format("{}: {} targets where the batch asks for {}", name, term.targets.size(), wanted));
+  for (int32_t target : term.targets)
+    if (target >= 0 && size_t(target) >= classes)
+      throw Error(fmt::format("{}: target {} is outside its {} outputs", name, target, classes));
 }
 
-Finished finish(const Weights& w, const Batch& b, const Capture& capture, Matrix<const float> hidden,
-                Arena& arena, Team& team) {
-  using kernels::Activation;
-  const size_t width = w.config.hidden;
+void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
+  const std::string_view name = name_of(term.head).name;
+  if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
+  const bool answer = term.head == Head::kAnswer, hard = term.teacher.empty();
+  const size_t classes = answer && hard ? SIZE_MAX : outputs_of(w, term.head);
+  size_t wanted = batch.size();
+  if (answer)
+    wanted = hard ? 2 * batch.size() : batch.ids.size();
+  else if (for_each_token(term.head))
+    wanted = term.rows.empty() ? batch.ids.size() : term.rows.size();
+  for (size_t b = 0; b < batch.size() && !for_each_token(term.head); ++b)
+    if (batch.offsets[b] == batch.offsets[b + 1] &&
+        (!hard || !term.values.empty() || (b < term.targets.size() && term.targets[b] >= 0)))
+      throw Error(fmt::format("{}: sequence {} has a target, but no tokens", name, b));
+  if (!term.values.empty()) {
+    const size_t numbers = term.head == Head::kClassify ? batch.size() * classes : 0;
+    if (term.values.size() != numbers)
+      throw Error(fmt::format("{}: {} values for {} outputs", name, term.values.size(), numbers));
+    return;
+  }
+  check_targets(term, wanted, classes, batch.ids.size());
+}
+
+Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows, Pass& pass) {
+  const Matrix<float> x = pass.take(rows.size(), from.cols());
+  for (size_t i = 0; i < rows.size() && !pass.counting(); ++i)
+    if (rows[i] >= 0)
+      std::copy_n(from.row(size_t(rows[i])), from.cols(), x.row(i));
+    else
+      std::fill_n(x.row(i), from.cols(), 0.0f);
+  return x;
+}
+
+void scatter_rows(Matrix<const float> d, std::span<const int32_t> rows, Matrix<float> to, Pass& pass) {
+  if (pass.counting()) return;
+  if (std::find_if(rows.begin(), rows.end(), [](int32_t r) { return r < 0; }) == rows.end())
+    return kernels::embedding_backward(rows, d, 1, to, pass.team());
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] >= 0) kernels::embedding_backward(rows.subspan(i, 1), d.slice_rows(i, 1), 1, to, pass.team());
+}
+
+HeadOutputs head_outputs(const Weights& w, const Batch& b, const Capture& capture, Matrix<const float> hidden,
+                         Pass& pass) {
+  HeadOutputs out;
   const auto linear = [&](Matrix<const float> x, const kernels::Linear& layer, Activation f) {
-    const Matrix<float> y = arena.take<float>(x.rows(), layer.outputs);
-    kernels::linear_forward(x, layer, f, y, team);
+    const Matrix<float> y = pass.take(x.rows(), layer.outputs);
+    pass.linear(x, layer, f, y);
     return y;
   };
-  // Rows of `hidden`, one after the other; zeros for -1.
-  const auto gather = [&](size_t count, const auto& row) {
-    const Matrix<float> rows = arena.take<float>(count, width);
-    for (size_t i = 0; i < count; ++i)
-      if (const ptrdiff_t t = row(i); t >= 0)
-        std::copy_n(hidden.row(size_t(t)), width, rows.row(i));
-      else
-        std::fill_n(rows.row(i), width, 0.0f);
-    return rows;
-  };
-  const auto speakers = [&] { return gather(b.size(), [&](size_t s) { return speaker(w, b, s); }); };
-
-  Finished out;
-  if (wants_pooled(w, capture)) out.pooled = linear(speakers(), w.pooler, Activation::tanh);
+  if (capture.pooled) {
+    const std::span<const int32_t> rows = rows_for(w, Head::kNextSentence, b, {}, pass);
+    out.pooled = linear(gather_rows(hidden, rows, pass), w.pooler, Activation::kTanh);
+  }
   if (!capture.head) return out;
-
+  const Head head = *capture.head;
+  const bool all = for_each_token(head) && capture.rows.empty();
   Matrix<const float> x = hidden;
-  if (!for_each_token(*capture.head)) {
-    if (uses_pooled(w, *capture.head))
-      x = out.pooled;
-    else
-      x = speakers();
-  } else if (!capture.rows.empty()) {
-    x = gather(capture.rows.size(), [&](size_t i) { return ptrdiff_t(capture.rows[i]); });
+  if (!all) x = gather_rows(hidden, rows_for(w, head, b, capture.rows, pass), pass);
+  const Chain chain = chain_of(w, head);
+  if (chain.dense) {
+    const Matrix<float> y = linear(x, *chain.dense, chain.activation);
+    if (chain.norm) pass.norm(y, *chain.norm, y);
+    x = y;
   }
-  switch (*capture.head) {
-    case Head::kMaskedLm:
-    case Head::kCausalLm: {
-      const LanguageModelWeights& lm = w.language_model;
-      if (lm.dense.outputs > 0) {
-        const Matrix<float> y = linear(x, lm.dense, lm.activation);
-        kernels::layer_norm_forward(y, lm.norm, y, team);
-        x = y;
-      }
-      out.logits = linear(x, w.decoder(), Activation::none);
-      break;
-    }
-    case Head::kNextSentence:
-      out.logits = linear(x, w.next_sentence, Activation::none);
-      break;
-    case Head::kClassify:
-      if (w.classifier_dense.outputs > 0) x = linear(x, w.classifier_dense, w.classifier_activation);
-      out.logits = linear(x, w.classifier, Activation::none);
-      break;
-    case Head::kTag:
-      out.logits = linear(x, w.tagger, Activation::none);
-      break;
-    case Head::kAnswer:
-      out.logits = linear(x, w.answerer, Activation::none);
-      break;
-  }
-  if (!capture.pooled) out.pooled = {};
+  out.logits = linear(x, chain.out ? *chain.out : w.decoder(), Activation::kNone);
   return out;
+}
+
+namespace {
+
+// Regression and several labels: z becomes its gradient.
+LossSum value_loss(bool regression, std::span<const float> values, float scale, Matrix<float> z) {
+  LossSum sum;
+  for (size_t i = 0; i < values.size(); ++i) {
+    float& logit = z(i / z.cols(), i % z.cols());
+    const double x = logit, v = values[i];
+    const double sigmoid = 1 / (1 + std::exp(-x));
+    sum.loss +=
+        regression ? (x - v) * (x - v) : std::max(x, 0.0) - x * v + std::log1p(std::exp(-std::abs(x)));
+    sum.right += !regression && (x > 0) == (v > 0.5);
+    logit = float(scale * (regression ? 2 * (x - v) : sigmoid - v));
+  }
+  sum.count = values.size();
+  return sum;
+}
+
+}  // namespace
+
+// The logits become their gradient.
+LossSum HeadLoss::loss_of(const LossTerm& term, Matrix<float> logits) const {
+  if (pass.counting()) return {};
+  if (!term.teacher.empty())
+    return kernels::soft_cross_entropy(logits, term.teacher, term.temperature, term.scale, pass.team());
+  if (!term.values.empty())
+    return value_loss(w.config.problem == Problem::kRegression || logits.cols() == 1, term.values, term.scale,
+                      logits);
+  return kernels::cross_entropy(logits, term.targets, term.scale, gradient != nullptr, pass.team());
+}
+
+// The mask of a classifier's input: a token's, or a sequence's, which is none of its tokens' (their numbers end
+// below the half).
+RowDropout HeadLoss::mask_of(const LossTerm& term, size_t rows, size_t place) const {
+  const double rate = w.config.classifier_dropout >= 0 ? w.config.classifier_dropout : w.config.dropout;
+  if (dropout.rows.empty() || rate == 0) return {};
+  uint64_t* const numbers = pass.arena.take<uint64_t>(rows);
+  for (size_t r = 0; r < rows && !pass.counting(); ++r)
+    numbers[r] = term.head == Head::kTag ? dropout.rows[term.rows.empty() ? r : size_t(term.rows[r])]
+                                         : uint64_t{dropout.first_sequence + r} << 32 | 0x80000000u;
+  return mask_for({dropout.seed, {numbers, rows}, dropout.first_sequence}, float(rate),
+                  1 + 2 * size_t(term.head) + place);
+}
+
+LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pass) {
+  const Arena::Scope scope(pass.arena);
+  const size_t rows = v.x.rows(), vocabulary = v.table.rows(), width = v.table.cols();
+  const bool back = !v.dx.empty();
+  Team& team = pass.team();
+  if (term.teacher.empty()) {
+    const size_t floats = kernels::vocabulary_loss_workspace(rows, vocabulary, width, team.threads());
+    float* const workspace = pass.arena.take<float>(floats);
+    const kernels::VocabularyGradient to{v.dx, v.d_table, v.d_bias};
+    if (pass.counting()) return {};
+    return kernels::vocabulary_loss(v.x, {v.table, v.bias}, term.targets, term.scale, back ? &to : nullptr,
+                                    workspace, team);
+  }
+  // A teacher says something about every word, so all logits are there at once.
+  const Matrix<float> logits = pass.take(rows, vocabulary);
+  float* const workspace = pass.arena.take<float>(std::max({kernels::matmul_workspace_floats(width, vocabulary),
+                                                           kernels::matmul_workspace_floats(vocabulary, width),
+                                                           kernels::matmul_workspace_floats(rows, width)}));
+  if (pass.counting()) return {};
+  kernels::matmul(v.x, kernels::transposed(v.table), logits, workspace, team);
+  for (size_t r = 0; r < rows && v.bias; ++r)
+    for (size_t c = 0; c < vocabulary; ++c) logits(r, c) += v.bias[c];
+  const LossSum sum = kernels::soft_cross_entropy(logits, term.teacher, term.temperature, term.scale, team);
+  if (!back) return sum;
+  kernels::matmul(logits, v.table, v.dx, workspace, team);
+  kernels::matmul(kernels::transposed(logits), v.x, v.d_table, workspace, team, Accumulate::kYes);
+  for (size_t r = 0; r < rows && v.d_bias; ++r)
+    for (size_t c = 0; c < vocabulary; ++c) v.d_bias[c] += logits(r, c);
+  return sum;
+}
+
+LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
+                      Matrix<float> d_hidden) const {
+  const Arena::Scope scope(pass.arena);
+  if (term.head == Head::kAnswer) return answer(batch, term, hidden, d_hidden);
+  const std::span<const int32_t> from = rows_for(w, term.head, batch, term.rows, pass);
+  const size_t rows = from.size();
+  const Matrix<float> x = gather_rows(hidden, from, pass);
+  const Chain chain = chain_of(w, term.head);
+
+  // Dropout in front of the last product, and RoBERTa's in front of the dense layer too.
+  const Family& f = *w.family;
+  const bool classifier = term.head == Head::kClassify;
+  const bool drops = classifier ? f.drops_classifier
+                                : term.head == Head::kTag ||
+                                      (term.head == Head::kNextSentence && f.drops_next_sentence);
+  const RowDropout mask = drops ? mask_of(term, rows, 0) : RowDropout{};
+  const RowDropout input_mask = classifier && f.drops_classifier_input ? mask_of(term, rows, 1) : RowDropout{};
+
+  // Forward, keeping what goes into the activation and the norm.
+  pass.dropout(input_mask, x);
+  Matrix<float> in = x, before;
+  kernels::Normalized norm;
+  if (chain.dense) {
+    before = pass.take(rows, chain.dense->outputs), in = pass.take(rows, chain.dense->outputs);
+    pass.linear(x, *chain.dense, chain.activation, in, before);
+    if (chain.norm) {
+      norm = pass.take_normalized(rows, in.cols());
+      if (!pass.counting())
+        kernels::layer_norm_training_forward(in, {}, {}, *chain.norm, {}, norm, in, pass.team());
+    }
+  }
+  pass.dropout(mask, in);
+
+  // The loss, and its gradient d of what goes into the last product.
+  LossSum sum;
+  const Chain to = gradient ? chain_of(*gradient, term.head) : Chain{};
+  const Matrix<float> d = gradient ? pass.take(rows, in.cols()) : Matrix<float>();
+  if (chain.out) {
+    const Matrix<float> logits = pass.take(rows, chain.out->outputs);
+    pass.linear(in, *chain.out, Activation::kNone, logits);
+    sum = loss_of(term, logits);
+    if (gradient) pass.linear_backward(in, logits, *chain.out, *to.out, d);
+  } else {
+    sum = vocabulary_loss({.x = in,
+                           .table = w.decoder_table(),
+                           .bias = w.language_model.bias,
+                           .dx = d,
+                           .d_table = gradient ? gradient->decoder_table() : Matrix<float>(),
+                           .d_bias = gradient ? gradient->language_model.bias : nullptr},
+                          term, pass);
+  }
+  if (!gradient) return sum;
+
+  // And back.
+  pass.dropout(mask, d);
+  if (!chain.dense) return scatter_rows(d, from, d_hidden, pass), sum;
+  if (chain.norm) pass.norm_backward(d, norm, *chain.norm, d, *to.norm);
+  if (!pass.counting()) kernels::activation_backward(chain.activation, before, d, {}, pass.team());
+  const Matrix<float> dx = pass.take(rows, x.cols());
+  pass.linear_backward(x, d, *chain.dense, *to.dense, dx);
+  pass.dropout(input_mask, dx);
+  scatter_rows(dx, from, d_hidden, pass);
+  return sum;
+}
+
+LossSum HeadLoss::answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
+                         Matrix<float> d_hidden) const {
+  const size_t tokens = hidden.rows();
+  const Matrix<float> logits = pass.take(tokens, 2);
+  pass.linear(hidden, w.answerer, Activation::kNone, logits);
+  float *const column = pass.arena.take<float>(tokens), *const teacher = pass.arena.take<float>(tokens);
+  LossSum sum;
+  for (size_t s = 0; s < batch.size() && !pass.counting(); ++s) {
+    const auto first = size_t(batch.offsets[s]), n = size_t(batch.offsets[s + 1]) - first;
+    size_t right = 0, counted = 0;
+    for (size_t end : {size_t{0}, size_t{1}}) {
+      for (size_t t = 0; t < n; ++t) column[t] = logits(first + t, end);
+      const Matrix<float> z(column, n > 0, n);
+      int32_t target = term.targets.empty() ? 0 : term.targets[2 * s + end];
+      if (target >= 0 && size_t(target) >= n) target = -1;  // not in this window
+      LossSum one;
+      if (term.teacher.empty()) {
+        one = kernels::cross_entropy(z, {&target, n > 0}, term.scale / 2, true, pass.team());
+      } else {
+        for (size_t t = 0; t < n; ++t) teacher[t] = term.teacher(first + t, end);
+        one = kernels::soft_cross_entropy(z, {teacher, n > 0, n}, term.temperature, term.scale / 2, pass.team());
+      }
+      sum.loss += one.loss / 2, right += one.right, counted += one.count;
+      for (size_t t = 0; t < n; ++t) logits(first + t, end) = target >= 0 ? column[t] : 0.0f;
+    }
+    sum.count += counted > 0, sum.right += counted > 0 && right == counted;
+  }
+  if (gradient) pass.linear_backward(hidden, logits, w.answerer, gradient->answerer, d_hidden, Accumulate::kYes);
+  return sum;
 }
 
 }  // namespace bertie

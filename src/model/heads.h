@@ -1,29 +1,69 @@
 #pragma once
-// What sits on top of the layers: the pooler and the heads.
-#include "core/arena.h"
-#include "core/parallel.h"
+// What sits on top of the layers: the pooler and the heads, with their losses. A head is the same chain forward
+// and back, for inference and learning:
+//
+//   language model   z = decoder(norm(f(dense(h)))) + bias, or decoder(h)
+//   next sentence    z = W·tanh(pooler(first)) + b
+//   classify         z = W·tanh(pooler(first)) + b, or out(f(dense(first)))
+//   tag, answer      z = W·h + b, for each token
+//
+// Losses: cross-entropy of a class; regression (z − v)²; several labels −v·log σ(z) − (1 − v)·log(1 − σ(z)), whose
+// slope is σ(z) − v; an answer half the cross-entropy of its first token's place and half that of its last's, each
+// over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖ softmax(z/T)).
+#include "model/learner.h"
+#include "model/pass.h"
+#include "model/trunk.h"
 #include "model/weights.h"
 
 namespace bertie {
 
-// Whether a head says something about each token, or about a sequence; whether it looks at the pooled vector.
+// Whether a head says something about each token, or about a sequence.
 bool for_each_token(Head head);
+// Whether a head begins with the pooler.
 bool uses_pooled(const Weights& w, Head head);
-// The token that speaks for sequence s: its first, or for a causal model the last that is not padding, as
-// transformers has it. -1: the sequence is empty.
-ptrdiff_t speaker(const Weights& w, const Batch& batch, size_t s);
 
 // What `capture` asks of this model beyond its layers; Error for what the model does not have.
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture);
+// Error for a loss term that does not fit the model or the batch.
+void check_term(const Weights& w, const Batch& batch, const LossTerm& term);
+// Error unless a term has `wanted` targets below `classes`, and rows within the batch's tokens.
+void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens);
 
-// Memory that finish takes from its arena, at most.
-size_t finish_bytes(const Weights& w, const Batch& batch, const Capture& capture);
-
-// The pooled vectors and the logits that `capture` asks for.
-struct Finished {
+// The pooled vectors and the logits that `capture` asks for, within Arena::run.
+struct HeadOutputs {
   Matrix<const float> pooled, logits;
 };
-Finished finish(const Weights& w, const Batch& batch, const Capture& capture, Matrix<const float> hidden,
-                Arena& arena, Team& team);
+HeadOutputs head_outputs(const Weights& w, const Batch& batch, const Capture& capture, Matrix<const float> hidden,
+                         Pass& pass);
+
+// The loss of one term, within Arena::run. With `gradient`, parameters' gradients are added to it and the hidden
+// states' to d_hidden.
+struct HeadLoss {
+  const Weights& w;
+  const Weights* gradient = nullptr;
+  DropoutSeed dropout = {};
+  Pass& pass;
+
+  LossSum run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const;
+
+ private:
+  LossSum answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
+                 Matrix<float> d_hidden) const;
+  LossSum loss_of(const LossTerm& term, Matrix<float> logits) const;
+  RowDropout mask_of(const LossTerm& term, size_t rows, size_t place) const;
+};
+
+// A language model's last product and its loss: x (rows, E), table (V, E) the words, bias (V) or null.
+struct VocabularyTerm {
+  Matrix<const float> x, table;
+  const float* bias = nullptr;
+  Matrix<float> dx = {}, d_table = {};  // with a way back
+  float* d_bias = nullptr;
+};
+LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pass);
+
+// Rows of `from`, one after the other; zeros for rows below 0. And their gradients back: to[rows] += d.
+Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows, Pass& pass);
+void scatter_rows(Matrix<const float> d, std::span<const int32_t> rows, Matrix<float> to, Pass& pass);
 
 }  // namespace bertie

@@ -22,15 +22,20 @@ namespace bertie {
 
 using kernels::LossSum;
 
-// What a head is to say about a batch. The loss of terms adds up, each times its scale: 1 / (how many targets
-// the whole step has, over all micro-batches and ranks), so that a step's gradient is that of the mean.
+// One term of a batch's loss: what a head should say, as classes, numbers, or what a teacher said. The loss is the
+// sum of terms, each times its scale: weight / (how many targets the whole step has, over all micro-batches and
+// ranks), so that a step's gradient is that of the mean.
 struct LossTerm {
   Head head;                           // an encoder-decoder: kCausalLm, of the targets
   std::span<const int32_t> rows = {};  // kMaskedLm, kCausalLm, kTag: which tokens; empty: all
-  // One for each row, or for each sequence (kNextSentence, kClassify); -1: none. kAnswer: two for each
+  // A class for each row, or for each sequence (kNextSentence, kClassify); -1: none. kAnswer: two for each
   // sequence, its first and last token's place.
   std::span<const int32_t> targets = {};
-  std::span<const float> values = {};  // kClassify, regression (B) or several labels (B, labels): instead
+  // Instead: numbers of a regression (B), or one for each of several labels (B, labels); kClassify.
+  std::span<const float> values = {};
+  // Instead: a teacher's logits, as the head would give them, and the temperature that both are divided by.
+  Matrix<const float> teacher = {};
+  float temperature = 1;
   float scale = 1;
 };
 
@@ -46,10 +51,7 @@ struct TrainingBatch {
 
 struct LearnerOptions {
   int threads = 0;         // 0: one for every core
-  bool recompute = false;  // keep only what goes into a layer, and compute the rest again on the way back
-  // The layers' linear layers multiply numbers rounded to bf16 and sum in fp32; all else, parameters too,
-  // stays fp32. Slow where kernels::has_bf16_instruction() is false.
-  bool bf16 = false;
+  bool recompute = false;  // keep only what goes into a layer, and compute the rest again in the backward pass
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).

@@ -38,7 +38,7 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
     else if (auto* table = std::get_if<io::TensorInfo*>(&t.to))
       add(t.name, table_numbers(**table), t.elements(), true);
     else if (auto* rows = std::get_if<TensorSpec::Rows>(&t.to); rows && rows->first_row == 0)
-      add(t.name, rows->linear->packed, kernels::packed_floats(rows->linear->outputs, rows->linear->inputs),
+      add(t.name, rows->linear->floats(), kernels::packed_floats(rows->linear->outputs, rows->linear->inputs),
           true);
     else if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to); bias && bias->first_row == 0)
       add(t.name, bias->linear->bias, bias->linear->outputs, false);
@@ -48,9 +48,10 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
   return segments;
 }
 
-void initialise(const std::vector<TensorSpec>& tensors, uint64_t seed,
+void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
                 const std::function<float(const TensorSpec&)>& factor) {
   const auto draw = [&](const TensorSpec& t, size_t first, std::span<float> out) {
+    if (t.initial) return std::fill(out.begin(), out.end(), *t.initial);
     if (is_bias(t)) return std::fill(out.begin(), out.end(), 0.0f);
     if (t.shape.size() == 1) return std::fill(out.begin(), out.end(), 1.0f);  // a norm's gamma
     const Random random(seed, name_hash(t.name));

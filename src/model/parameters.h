@@ -18,7 +18,7 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
 // Fresh parameters: matrices normal with standard deviation 0.02, cut off at two of them, times
 // factor(tensor); vectors 0, but a norm's weights 1. An element depends on the seed, its tensor's name and
 // its place alone.
-void initialise(const std::vector<TensorSpec>& tensors, uint64_t seed,
+void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
                 const std::function<float(const TensorSpec&)>& factor);
 
 // Reads tensors from a checkpoint. Those that it lacks and may_lack allows stay as they are, and are

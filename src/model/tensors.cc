@@ -29,7 +29,7 @@ void TensorTable::vector(const std::string& name, float*& to, size_t size) {
 
 void TensorTable::linear(const std::string& name, kernels::Linear& to, size_t rows, size_t cols,
                          bool transposed, bool bias, Part part) {
-  to.inputs = cols, to.outputs = part.outputs ? part.outputs : rows;
+  to.inputs = cols, to.outputs = part.outputs ? part.outputs : rows, to.format = format;
   const std::vector<size_t> shape = transposed ? std::vector{cols, rows} : std::vector{rows, cols};
   tensors.push_back({name + ".weight", shape, transposed, TensorSpec::Rows{&to, part.first_row}});
   if (bias) tensors.push_back({name + ".bias", {rows}, false, TensorSpec::Bias{&to, part.first_row}});
@@ -44,22 +44,22 @@ void TensorTable::norm(const std::string& name, kernels::LayerNorm& to, size_t s
 Block allocate(const std::vector<TensorSpec>& tensors, bool tables) {
   size_t used = 0;
   std::byte* base = nullptr;
-  const auto place = [&](float*& pointer, size_t floats) {
-    if (base) pointer = reinterpret_cast<float*>(base + used);
-    used += Arena::bytes_for<float>(floats);
+  const auto place = [&](auto*& pointer, size_t bytes) {
+    if (base) pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(base + used);
+    used += round_up(bytes, kAlignment);
   };
   const auto walk = [&] {
     used = 0;
     for (const TensorSpec& t : tensors)
       if (auto* plain = std::get_if<float**>(&t.to)) {
-        place(**plain, t.elements());
+        place(**plain, t.elements() * sizeof(float));
       } else if (auto* rows = std::get_if<TensorSpec::Rows>(&t.to); rows && rows->first_row == 0) {
         kernels::Linear& l = *rows->linear;
-        place(l.packed, kernels::packed_floats(l.outputs, l.inputs));
-        place(l.bias, kernels::panels_for(l.outputs) * kernels::kPanel);
+        place(l.packed, l.packed_bytes());
+        place(l.bias, kernels::panels_for(l.outputs) * kernels::kPanel * sizeof(float));
       } else if (auto* table = std::get_if<io::TensorInfo*>(&t.to); table && tables) {
         float* numbers = nullptr;
-        place(numbers, t.elements());
+        place(numbers, t.elements() * sizeof(float));
         const auto* data = reinterpret_cast<const std::byte*>(numbers);
         **table = {.name = t.name,
                    .dtype = io::DType::kF32,
@@ -141,8 +141,7 @@ void read_back(const TensorSpec& t, size_t first, std::span<float> out) {
   const kernels::Linear& l = *rows.linear;
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t row = (first + i) / t.shape[1], col = (first + i) % t.shape[1];
-    const size_t n = rows.first_row + (t.transposed ? col : row), k = t.transposed ? row : col;
-    out[i] = l.packed[(n / kernels::kPanel * l.inputs + k) * kernels::kPanel + n % kernels::kPanel];
+    out[i] = kernels::weight_at(l, rows.first_row + (t.transposed ? col : row), t.transposed ? row : col);
   }
 }
 
@@ -266,7 +265,9 @@ Block random_tensors(const std::vector<TensorSpec>& tensors, uint64_t seed, std:
       tables.push_back(std::move(block));
     }
   fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    if (t.shape.size() == 1 && t.name.ends_with(".weight"))
+    if (t.initial)
+      std::fill(out.begin(), out.end(), *t.initial);
+    else if (t.shape.size() == 1 && t.name.ends_with(".weight"))
       std::fill(out.begin(), out.end(), 1.0f);
     else
       random_elements(seed, t.name, first, out);
@@ -300,12 +301,11 @@ size_t count_elements(const std::vector<TensorSpec>& tensors) {
 const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const float* bias) const {
   std::call_once(once_, [&] {
     const size_t rows = table.shape[0], cols = table.shape[1];
-    const size_t packed = Arena::bytes_for<float>(kernels::packed_floats(rows, cols));
+    linear_ = {.inputs = cols, .outputs = rows, .format = format_};
+    const size_t packed = round_up(linear_.packed_bytes(), kAlignment);
     memory_ = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
-    linear_ = {.packed = memory_.as<float>(),
-               .bias = reinterpret_cast<float*>(memory_.data() + packed),
-               .inputs = cols,
-               .outputs = rows};
+    linear_.packed = memory_.data();
+    linear_.bias = reinterpret_cast<float*>(memory_.data() + packed);
     if (bias) std::copy_n(bias, rows, linear_.bias);
     Team team(std::min(available_threads(), 8));
     std::vector<std::vector<float>> scratch(size_t(team.threads()));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -32,6 +33,7 @@ struct TensorSpec {
   std::vector<size_t> shape;                              // of the file
   bool transposed = false;                                // the file has (inputs, outputs)
   std::variant<io::TensorInfo*, float**, Rows, Bias> to;  // mapped table, plain numbers, part of a Linear
+  std::optional<float> initial = {};                      // of fresh parameters; else what its shape and name say
 
   size_t elements() const { return shape.size() == 1 ? shape[0] : shape[0] * shape[1]; }
   size_t rows() const { return shape.size() == 1 ? 1 : shape[transposed]; }  // as the model sees it
@@ -42,6 +44,7 @@ struct TensorSpec {
 class TensorTable {
  public:
   std::vector<TensorSpec> tensors;
+  kernels::WeightFormat format = kernels::WeightFormat::kFloat32;  // of linear layers that come now
 
   void mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols);
   void matrix(const std::string& name, float*& to, size_t rows, size_t cols);
@@ -114,10 +117,12 @@ size_t count_elements(const std::vector<TensorSpec>& tensors);
 // which it is often the word embeddings.
 class PackedTable {
  public:
+  void set_format(kernels::WeightFormat format) { format_ = format; }
   // bias: one for each row, or null. Always the same table and bias for one PackedTable.
   const kernels::Linear& linear(const io::TensorInfo& table, const float* bias) const;
 
  private:
+  kernels::WeightFormat format_ = kernels::WeightFormat::kFloat32;
   mutable std::once_flag once_;
   mutable kernels::Linear linear_;
   mutable Block memory_;

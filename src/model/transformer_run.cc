@@ -2,44 +2,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "bertie/error.h"
 #include "bertie/transformer.h"
-#include "core/arena.h"
-#include "core/checked.h"
-#include "core/parallel.h"
-#include "model/attending.h"
-#include "model/batch.h"
 #include "model/cache.h"
-#include "model/embed.h"
+#include "model/heads.h"
+#include "model/pass.h"
 #include "model/transformer_weights.h"
+#include "model/trunk.h"
 
 namespace bertie {
 
-using kernels::Activation;
-
+// Two passes: what the decoder reads of the sources stays while it decodes, more than once.
 struct TransformerRun::State {
-  State(const Transformer& m, int threads) : model(m), team(threads > 0 ? threads : available_threads()) {}
+  State(const Transformer& m, int threads)
+      : model(m),
+        source(threads),
+        target(threads),
+        encoder(m.weights().encoder, source),
+        decoder(m.weights().decoder, target) {}
   Transformer model;
-  Team team;
-
-  // What a side computes with and leaves.
-  struct Side {
-    Arena arena;
-    TransformerOutput output;
-    std::vector<int32_t> offsets, positions;  // the batch's
-  };
-  Side source, target;
+  Pass source, target;
+  TrunkPass encoder, decoder;
+  TransformerOutput read, written;
   bool encoded = false;
-  std::vector<Matrix<const float>> cross;  // for each of the decoder's layers, the sources' (Ts, 2·C)
-  std::optional<Cache> written;            // generate's
+  std::vector<Matrix<const float>> key_values;  // for each of the decoder's layers, the sources' (Ts, 2·C)
+  std::optional<Cache> cache;                   // generate's
 
   const TransformerOutput& encode(const Batch& batch, const TransformerCapture& capture);
-  const TransformerOutput& decode(const Batch& batch, const TransformerCapture& capture, KeyValues* cache);
-  Matrix<const float> run(Side& side, const SideWeights& weights, const Batch& batch,
-                          const TransformerCapture& capture, KeyValues* cache, Checked more_bytes);
+  const TransformerOutput& decode(const Batch& batch, const TransformerCapture& capture, KeyValues* past);
   std::vector<std::vector<int32_t>> generate(const Batch& sources, size_t max_new_tokens);
 };
 
@@ -48,156 +40,63 @@ TransformerRun::TransformerRun(const Transformer& model, int threads)
 TransformerRun::TransformerRun(TransformerRun&&) noexcept = default;
 TransformerRun& TransformerRun::operator=(TransformerRun&&) noexcept = default;
 TransformerRun::~TransformerRun() = default;
-int TransformerRun::threads() const { return state_->team.threads(); }
+int TransformerRun::threads() const { return state_->source.team().threads(); }
 size_t TransformerRun::memory() const {
-  return state_->source.arena.capacity() + state_->target.arena.capacity() +
-         (state_->written ? state_->written->memory() : 0);
-}
-
-// One side's embeddings and layers; the last hidden states. Leaves `more_bytes` of the arena for what comes
-// after.
-Matrix<const float> TransformerRun::State::run(Side& side, const SideWeights& weights, const Batch& batch,
-                                               const TransformerCapture& capture, KeyValues* cache,
-                                               Checked more_bytes) {
-  const TransformerWeights& w = model.weights();
-  const size_t depth = weights.layers.size(), hidden = w.config.hidden;
-  const bool decoder = !weights.cross.empty();
-  const size_t tokens = batch.ids.size(), wide = std::max(3 * hidden, weights.ffn);
-  side.offsets.assign(batch.offsets.begin(), batch.offsets.end());
-
-  const Matrix<const float> q_shape(nullptr, tokens, hidden, 3 * hidden);
-  Attending self{{.q = q_shape,
-                  .k = q_shape,
-                  .v = q_shape,
-                  .q_offsets = side.offsets,
-                  .k_offsets = side.offsets,
-                  .heads = weights.heads,
-                  .scale = 1.0f / std::sqrt(float(hidden / weights.heads)),
-                  .look = decoder ? Look::causal() : Look()},
-                 cache};
-  Attending over_source{self.batch};
-  if (decoder) {
-    over_source.batch.k_offsets = source.offsets;
-    over_source.batch.k = cross[0].slice_cols(0, hidden);
-    over_source.batch.v = cross[0].slice_cols(hidden, hidden);
-    over_source.batch.look = {};
-  }
-  const bool kept = capture.attention;
-  const size_t self_size = kept ? dot_product::weights_size(self.batch) : 0,
-               cross_size = kept && decoder ? dot_product::weights_size(over_source.batch) : 0;
-  const size_t workspace_bytes =
-      std::max(self.workspace_bytes(kept, team.threads()),
-               decoder ? over_source.workspace_bytes(kept, team.threads()) : size_t{0});
-
-  // One piece of memory for everything: the states to keep, what one layer needs, and what comes after.
-  const size_t states = capture.hidden_states ? depth + 1 : 1;
-  const Checked bytes = Checked(states + 3) * Arena::bytes_for<float>(tokens * hidden) +
-                        Checked(Arena::bytes_for<float>(tokens * wide)) +
-                        Checked(depth) * (Checked(Arena::bytes_for<float>(self_size)) +
-                                          Checked(Arena::bytes_for<float>(cross_size))) +
-                        Checked(workspace_bytes) + more_bytes;
-  Arena& arena = side.arena;
-  arena.reset(bytes.value());
-  const auto state = [&] { return arena.take<float>(tokens, hidden); };
-  Matrix<float> x = state();
-  const Matrix<float> after_self = state(), after_cross = decoder ? state() : after_self, context = state();
-  float* const wide_memory = arena.take<float>(tokens * wide);
-  std::byte* const workspace = arena.take<std::byte>(workspace_bytes);
-  const Matrix<float> qkv(wide_memory, tokens, 3 * hidden), query(wide_memory, tokens, hidden),
-      inner(wide_memory, tokens, weights.ffn);
-  self.batch.q = qkv.slice_cols(0, hidden);
-  self.batch.k = qkv.slice_cols(hidden, hidden);
-  self.batch.v = qkv.slice_cols(2 * hidden, hidden);
-  over_source.batch.q = query;
-
-  TransformerOutput& out = side.output;
-  out.hidden_states.clear();
-  out.logits = {};
-  out.attention.start(depth, weights.heads, side.offsets, side.offsets);
-  out.cross.start(decoder ? depth : 0, weights.heads, side.offsets, source.offsets);
-  const auto room = [&](size_t size) { return kept ? arena.take<float>(size) : nullptr; };
-
-  find_positions(batch, cache, side.positions);
-  embed(w, batch, side.positions, x, team);
-  if (capture.hidden_states) out.hidden_states.push_back(x);
-  for (size_t l = 0; l < depth; ++l) {
-    const LayerWeights& layer = weights.layers[l];
-    kernels::linear_forward(x, layer.qkv, Activation::none, qkv, team);
-    float* const self_weights = room(self_size);
-    self.run(l, context, self_weights, workspace, team);
-    out.attention.set(l, self_weights);
-    kernels::linear_residual_layer_norm_forward(context, layer.attention_out, x, layer.attention_norm,
-                                                after_self, team);
-    if (decoder) {
-      const CrossWeights& c = weights.cross[l];
-      kernels::linear_forward(after_self, c.query, Activation::none, query, team);
-      over_source.batch.k = cross[l].slice_cols(0, hidden);
-      over_source.batch.v = cross[l].slice_cols(hidden, hidden);
-      float* const cross_weights = room(cross_size);
-      over_source.run(l, context, cross_weights, workspace, team);
-      out.cross.set(l, cross_weights);
-      kernels::linear_residual_layer_norm_forward(context, c.out, after_self, c.norm, after_cross, team);
-    }
-    kernels::linear_forward(after_cross, layer.up, w.activation, inner, team);
-    // A state that was handed out stays; otherwise there is room for the next where this one was.
-    if (capture.hidden_states) x = state();
-    kernels::linear_residual_layer_norm_forward(inner, layer.down, after_cross, layer.output_norm, x, team);
-    if (capture.hidden_states) out.hidden_states.push_back(x);
-  }
-  out.last_hidden = x;
-  return x;
+  return state_->source.memory() + state_->target.memory() + (state_->cache ? state_->cache->memory() : 0);
 }
 
 const TransformerOutput& TransformerRun::State::encode(const Batch& batch,
                                                        const TransformerCapture& capture) {
   const TransformerWeights& w = model.weights();
-  const size_t hidden = w.config.hidden, tokens = batch.ids.size(), layers = w.decoder.layers.size();
-  check_batch(batch, w.config.vocabulary, w.config.positions, nullptr);
+  check_batch(batch, w.encoder.embeddings, w.config.positions, nullptr);
   encoded = false;  // what decode looks at is about to go
-  const Matrix<const float> read = run(source, w.encoder, batch, capture, nullptr,
-                                       Checked(layers) * Arena::bytes_for<float>(tokens * 2 * hidden));
-  cross.clear();
-  for (const CrossWeights& c : w.decoder.cross) {
-    const Matrix<float> key_value = source.arena.take<float>(tokens, 2 * hidden);
-    kernels::linear_forward(read, c.key_value, Activation::none, key_value, team);
-    cross.push_back(key_value);
-  }
+  encoder.start(batch, {.wants_attention = [&](size_t) { return capture.attention; },
+                        .hidden_states = capture.hidden_states});
+  source.arena.run([&] {
+    read.last_hidden = encoder.forward();
+    key_values.clear();
+    for (const LayerWeights& layer : w.decoder.layers) {
+      const Matrix<float> key_value = source.take(read.last_hidden.rows(), 2 * w.config.hidden);
+      source.linear(read.last_hidden, layer.cross.key_value, Activation::kNone, key_value);
+      key_values.push_back(key_value);
+    }
+  });
+  read.hidden_states = encoder.hidden_states;
+  read.attention.set(w.encoder.shape.heads, encoder.offsets(), encoder.offsets(), encoder.attention);
   encoded = true;
-  return source.output;
+  return read;
 }
 
 const TransformerOutput& TransformerRun::State::decode(const Batch& batch, const TransformerCapture& capture,
-                                                       KeyValues* cache) {
+                                                       KeyValues* past) {
   const TransformerWeights& w = model.weights();
-  const TransformerConfig& c = w.config;
   if (!encoded) throw Error("there is nothing to decode for", "encode the sources first");
-  if (cache) check_cache(*cache, batch.size(), c.decoder_layers, c.hidden);
-  check_batch(batch, c.vocabulary, c.positions, cache);
-  if (batch.size() + 1 != source.offsets.size())
+  check_batch(batch, w.decoder.embeddings, w.config.positions, past);
+  if (batch.size() + 1 != encoder.offsets().size())
     throw Error(fmt::format("{} targets for the {} sources that were encoded", batch.size(),
-                            source.offsets.size() - 1));
-  if (cache && capture.attention)
+                            encoder.offsets().size() - 1));
+  if (past && capture.attention)
     throw Error("attention weights cannot be captured with a cache", "read the whole target without one");
   check_rows(capture.rows, batch.ids.size());
-  if (cache) grow(*cache, batch);
-
-  const size_t some = capture.rows.size(), rows = some ? some : batch.ids.size();
-  const Checked logits_bytes = Checked(Arena::bytes_for<float>(some * c.hidden)) +
-                               Arena::bytes_for<float>((Checked(rows) * c.vocabulary).value());
-  Matrix<const float> x =
-      run(target, w.decoder, batch, capture, cache, capture.logits ? logits_bytes : Checked(0));
-  if (cache) advance(*cache, batch);
-  if (capture.logits) {
-    if (some) {
-      const Matrix<float> chosen = target.arena.take<float>(some, c.hidden);
-      for (size_t i = 0; i < some; ++i) std::copy_n(x.row(size_t(capture.rows[i])), c.hidden, chosen.row(i));
-      x = chosen;
-    }
-    const Matrix<float> logits = target.arena.take<float>(rows, c.vocabulary);
-    kernels::linear_forward(x, w.output(), Activation::none, logits, team);
-    target.output.logits = logits;
-  }
-  return target.output;
+  decoder.start(batch, {.cache = past,
+                        .wants_attention = [&](size_t) { return capture.attention; },
+                        .hidden_states = capture.hidden_states,
+                        .source = {.offsets = encoder.offsets()},
+                        .source_key_values = key_values});
+  target.arena.run([&] {
+    Matrix<const float> x = written.last_hidden = decoder.forward();
+    written.logits = {};
+    if (!capture.logits) return;
+    if (!capture.rows.empty()) x = gather_rows(x, capture.rows, target);
+    const Matrix<float> logits = target.take(x.rows(), w.config.vocabulary);
+    target.linear(x, w.output(), Activation::kNone, logits);
+    written.logits = logits;
+  });
+  written.hidden_states = decoder.hidden_states;
+  const size_t heads = w.decoder.shape.heads;
+  written.attention.set(heads, decoder.offsets(), decoder.offsets(), decoder.attention);
+  written.cross.set(heads, decoder.offsets(), encoder.offsets(), decoder.cross_attention);
+  return written;
 }
 
 std::vector<std::vector<int32_t>> TransformerRun::State::generate(const Batch& sources,
@@ -208,8 +107,8 @@ std::vector<std::vector<int32_t>> TransformerRun::State::generate(const Batch& s
                 "a smaller max_new_tokens");
   encode(sources, {});
   const size_t count = sources.size();
-  if (!written || written->sequences() != count) written.emplace(model, count);
-  for (size_t s = 0; s < count; ++s) written->keep(s, 0);
+  if (!cache || cache->sequences() != count) cache.emplace(model, count);
+  for (size_t s = 0; s < count; ++s) cache->keep(s, 0);
 
   // The sequences that go on have one token in the next batch, those that ended none.
   std::vector<std::vector<int32_t>> texts(count);
@@ -223,7 +122,7 @@ std::vector<std::vector<int32_t>> TransformerRun::State::generate(const Batch& s
     }
     if (ids.empty()) break;
     const Matrix<const float> logits =
-        decode({.ids = ids, .offsets = offsets}, {}, written->state_.get()).logits;
+        decode({.ids = ids, .offsets = offsets}, {}, cache->state_.get()).logits;
     for (size_t s = 0; s < count; ++s) {
       if (next[s] < 0) continue;
       const std::span<const float> row = logits[size_t(offsets[s])];

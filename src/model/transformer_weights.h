@@ -1,7 +1,6 @@
 #pragma once
 // An encoder-decoder's weights, and the one table that declares them, under the names of transformers'
 // MarianMTModel.
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -10,31 +9,17 @@
 #include "io/safetensors.h"
 #include "kernels/gemm.h"
 #include "model/tensors.h"
+#include "model/trunk.h"
 #include "model/weights.h"
 
 namespace bertie {
-
-// A decoder's attention over what the encoder read.
-struct CrossWeights {
-  kernels::Linear query;      // of the decoder's states
-  kernels::Linear key_value;  // of the encoder's, as one product: 2·C outputs
-  kernels::Linear out;
-  kernels::LayerNorm norm;
-};
-
-// One side of the network. The paper's layer is BERT's, and a decoder's has one part more.
-struct SideWeights {
-  size_t heads, ffn;
-  std::vector<LayerWeights> layers;
-  std::vector<CrossWeights> cross;  // as many as layers in a decoder, none in an encoder
-};
 
 struct TransformerWeights {
   TransformerConfig config;
   kernels::Activation activation;
   io::TensorInfo word;     // (V, C), left as the file stores it; the output's weights too
-  Matrix<float> position;  // (positions, C); computed
-  SideWeights encoder, decoder;
+  Matrix<float> position;  // (positions, C), of both; computed
+  TrunkWeights encoder, decoder;  // of which the decoder's layers have cross-attention
   bool has_logits_bias = true;
   float* logits_bias = nullptr;  // (V)
 
@@ -52,7 +37,6 @@ struct TransformerWeights {
   // Computes the positions: sines in the first half of the columns, cosines in the second, wavelengths from
   // 2π to 10000·2π.
   void place();
-  float word_scale() const { return config.scale_embedding ? std::sqrt(float(config.hidden)) : 1.0f; }
   // x·Wᵀ + b with the word embeddings as W: logits.
   const kernels::Linear& output() const { return output_.linear(word, logits_bias); }
 

@@ -13,21 +13,14 @@
 #include "kernels/layer_norm.h"
 #include "model/family.h"
 #include "model/tensors.h"
+#include "model/trunk.h"
 
 namespace bertie {
-
-struct LayerWeights {
-  kernels::Linear qkv;            // queries, keys and values as one product: 3·C outputs
-  kernels::Linear attention_out;  // W^O
-  kernels::LayerNorm attention_norm;
-  kernels::Linear up, down;  // the feed-forward network: C → intermediate → C
-  kernels::LayerNorm output_norm;
-};
 
 struct LanguageModelWeights {  // decoder(norm(f(dense(h)))) + bias; without dense, decoder(h)
   kernels::Linear dense;
   kernels::LayerNorm norm;
-  kernels::Activation activation = kernels::Activation::none;
+  kernels::Activation activation = kernels::Activation::kNone;
   float* bias = nullptr;   // null: none
   io::TensorInfo decoder;  // (V, E); if it is not tied to the word embeddings
 };
@@ -37,20 +30,17 @@ struct Weights {
   const Family* family = nullptr;
   bool has_pooler = true;
   std::vector<Head> heads;
-  kernels::Activation activation = kernels::Activation::gelu;
+  kernels::WeightFormat format = kernels::WeightFormat::kFloat32;  // of layers and decoder
+  kernels::Activation activation = kernels::Activation::kGelu;
 
-  io::TensorInfo word;  // (V, E), left as the file stores it: rows are converted when looked up
-  float* position = nullptr;
-  float* type = nullptr;
-  kernels::LayerNorm embedding_norm;  // where norms come first, the first layer's
-  kernels::Linear projection;         // ALBERT: E → C
-  std::vector<LayerWeights> layers;   // of their own; see layer()
+  io::TensorInfo word;  // (V, E), left as the file stores it
+  TrunkWeights trunk;
   kernels::Linear pooler;
 
   LanguageModelWeights language_model;
   kernels::Linear next_sentence;
   kernels::Linear classifier_dense, classifier;
-  kernels::Activation classifier_activation = kernels::Activation::none;
+  kernels::Activation classifier_activation = kernels::Activation::kNone;
   kernels::Linear tagger, answerer;
 
   Block memory;               // everything that the pointers above point to
@@ -66,16 +56,15 @@ struct Weights {
   void declare();
   bool has(Head head) const { return std::find(heads.begin(), heads.end(), head) != heads.end(); }
   // The weights of layer l of config.depth(); ALBERT's layers share.
-  const LayerWeights& layer(size_t l) const;
+  const LayerWeights& layer(size_t l) const { return trunk.layer(l); }
   // The language model's last product, packed when it is first asked for.
   const kernels::Linear& decoder() const;
+  // The same as a table of plain numbers (V, E), where allocate made room for it: in a learner.
+  Matrix<float> decoder_table() const;
 
  private:
   PackedTable decoder_;
 };
-
-// What a layer's scores q·k are multiplied by: 1/√D, unless config says otherwise.
-float score_scale(const Config& config, size_t layer);
 
 // Model::save.
 void save_weights(const Weights& w, const std::filesystem::path& directory, Precision precision);

@@ -105,7 +105,7 @@ void LinearBenchmark::run() {
   kernels::linear_forward(
       {s.x.as<float>(), s.rows, s.inputs},
       {s.weights.as<float>() + s.floats * (s.copy++ % s.copies), s.bias.as<float>(), s.inputs, s.outputs},
-      kernels::Activation::none, {s.y.as<float>(), s.rows, s.outputs}, s.team);
+      kernels::Activation::kNone, {s.y.as<float>(), s.rows, s.outputs}, s.team);
 }
 
 double LinearBenchmark::operations() const {
@@ -113,8 +113,8 @@ double LinearBenchmark::operations() const {
 }
 
 double visible_pairs(const Look& look, size_t heads, size_t n) {
-  const bool heads_differ = look.kind == Look::Kind::big_bird || look.kind == Look::Kind::adaptive_span;
-  if (look.kind == Look::Kind::full) return double(heads) * double(n) * double(n);
+  const bool heads_differ = look.kind == Look::Kind::kBigBird || look.kind == Look::Kind::kAdaptiveSpan;
+  if (look.kind == Look::Kind::kFull) return double(heads) * double(n) * double(n);
   std::vector<uint32_t> bits((n + 31) / 32);
   double pairs = 0;
   for (size_t h = 0; h < (heads_differ ? heads : 1); ++h) {

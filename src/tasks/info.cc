@@ -6,6 +6,7 @@
 #include "io/model_file_names.h"
 #include "model/access.h"
 #include "tasks/modules.h"
+#include "text/loaders/loaders.h"
 
 namespace bertie {
 namespace {
@@ -60,8 +61,8 @@ ModelInfo describe(const ModelFiles& files) {
   for (Head head : kHeads)
     if (model.has(head)) info.heads.push_back(head);
   size_t tokenizer_length = kNoLimit;
-  if (has_tokenizer(inside)) {
-    const Tokenizer tokenizer = load_tokenizer(inside);
+  if (!text::find_tokenizer_file(inside).empty()) {
+    const Tokenizer tokenizer = Tokenizer::load(inside);
     check_vocabulary(tokenizer, config, files.name());
     tokenizer_length = tokenizer.model_max_length();
     info.tokenizer = {std::string(tokenizer.kind()), !tokenizer.lowercase(), tokenizer.vocab_size()};

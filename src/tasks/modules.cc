@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "bertie/error.h"
 #include "io/json.h"
 #include "io/model_file_names.h"
@@ -49,11 +47,11 @@ Pooling read_pooling(const ModelFiles& files, size_t hidden) {
 kernels::Activation read_dense_activation(const nlohmann::json& json, const std::string& name) {
   const std::string f = io::get_string(json, "activation_function", name, "torch.nn.modules.activation.Tanh");
   const std::string last = f.substr(f.rfind('.') + 1);
-  if (last == "Tanh") return kernels::Activation::tanh;
-  if (last == "Identity") return kernels::Activation::none;
-  if (last == "ReLU") return kernels::Activation::relu;
-  if (last == "GELU") return kernels::Activation::gelu;
-  if (last == "SiLU") return kernels::Activation::silu;
+  if (last == "Tanh") return kernels::Activation::kTanh;
+  if (last == "Identity") return kernels::Activation::kNone;
+  if (last == "ReLU") return kernels::Activation::kRelu;
+  if (last == "GELU") return kernels::Activation::kGelu;
+  if (last == "SiLU") return kernels::Activation::kSilu;
   throw Error(fmt::format("{}: activation_function {} is not supported", name, io::quote(f)));
 }
 
@@ -182,13 +180,6 @@ void check_modules(const Modules& modules, const Tokenizer& tokenizer, const Mod
                             io::kSentenceConfigFile),
                 "lowercase the texts yourself and set do_lower_case to false there");
 }
-
-bool has_tokenizer(const ModelFiles& files) {
-  return std::any_of(std::begin(io::kTokenizerFiles), std::end(io::kTokenizerFiles),
-                     [&](std::string_view file) { return files.has(file); });
-}
-
-Tokenizer load_tokenizer(const ModelFiles& files) { return Tokenizer::load(*files.folder()); }
 
 void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name) {
   if (tokenizer.vocab_size() > config.vocabulary)

@@ -15,7 +15,7 @@ namespace bertie {
 // A Dense module: y = f(W·x + b), after pooling.
 struct DenseModule {
   kernels::Linear linear;
-  kernels::Activation activation = kernels::Activation::none;
+  kernels::Activation activation = kernels::Activation::kNone;
   Block memory;
 };
 
@@ -48,9 +48,6 @@ Modules load_modules(const ModelFiles& files, size_t hidden);
 // Error where the modules ask for something that the tokenizer does not do.
 void check_modules(const Modules& modules, const Tokenizer& tokenizer, const ModelFiles& files);
 
-// Of the files beside the transformer.
-bool has_tokenizer(const ModelFiles& files);
-Tokenizer load_tokenizer(const ModelFiles& files);
 // Error where the tokenizer has ids for which the model has no embeddings; `name` is the model's.
 void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name);
 

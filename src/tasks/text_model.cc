@@ -19,7 +19,7 @@ constexpr size_t kShortest = 3;
 LoadedModel load_model(const ModelFiles& files, const LoadOptions& options) {
   const ModelFiles inside = transformer_files(files);
   Model model = Model::load(inside, {.strict = options.strict, .warning = options.warning});
-  Tokenizer tokenizer = load_tokenizer(inside);
+  Tokenizer tokenizer = Tokenizer::load(inside);
   check_vocabulary(tokenizer, model.config(), files.name());
   LoadedModel loaded{std::move(tokenizer), std::move(model), {}, {}};
   const bool has_head =

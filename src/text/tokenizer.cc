@@ -285,8 +285,11 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-fs::path Tokenizer::file_in(const fs::path& directory) { return text::find_tokenizer_file(directory); }
-Tokenizer Tokenizer::load(const fs::path& path) { return Tokenizer(text::load_tokenizer(path)); }
+fs::path Tokenizer::file_in(const fs::path& directory) {
+  const std::string file = text::find_tokenizer_file(directory);
+  return file.empty() ? fs::path() : directory / file;
+}
+Tokenizer Tokenizer::load(const ModelFiles& files) { return Tokenizer(text::load_tokenizer(files)); }
 Tokenizer Tokenizer::from_vocab(const fs::path& file, const TokenizerOptions& options) {
   return Tokenizer(text::read_vocab_txt(io::MappedFile(file).text(), file.string(), options, {}));
 }

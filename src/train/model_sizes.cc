@@ -28,9 +28,10 @@ Config config_of_size(const std::string& size, bool causal) {
     return config;
   }
   const std::string_view meant = nearest(size, names);
-  throw Error(fmt::format("there is no size {}", io::quote(size)),
-              meant.empty() ? fmt::format("`size` {}", fmt::join(names, ", ")) : fmt::format("`size` {}", meant),
-              "size");
+  throw Error(
+      fmt::format("there is no size {}", io::quote(size)),
+      meant.empty() ? fmt::format("`size` {}", fmt::join(names, ", ")) : fmt::format("`size` {}", meant),
+      "size");
 }
 
 // 1e-3 for tiny, 5e-4 for mini, 1.7e-4 for base: half as much for twice the width.

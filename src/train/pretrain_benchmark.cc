@@ -12,9 +12,7 @@ namespace {
 
 constexpr double kRate = 1e-5, kMaskRate = 0.15;
 
-size_t masked(size_t length) {
-  return std::max<size_t>(1, size_t(std::lround(kMaskRate * double(length))));
-}
+size_t masked(size_t length) { return std::max<size_t>(1, size_t(std::lround(kMaskRate * double(length)))); }
 
 // Sequences of one length whose tokens, masks and labels are random, the same for every step.
 class RandomSource final : public BatchSource {
@@ -74,7 +72,8 @@ struct PretrainBenchmark::State {
         source(config.vocabulary, o.length),
         learner(make_learner(config, heads_of(source), 1, {.threads = o.threads, .recompute = o.recompute})),
         optimizer(*learner, with_rate()),
-        step(*learner, *alone, source, {.batch = o.batch, .accumulate = o.accumulate, .max_length = o.length}) {}
+        step(*learner, *alone, source,
+             {.batch = o.batch, .accumulate = o.accumulate, .max_length = o.length}) {}
 
   Options options;
   Config config;

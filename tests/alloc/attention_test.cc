@@ -48,7 +48,7 @@ TEST(Allocations, OfAttentionAreNoneAfterTheLargestCall) {
         run(n, o);
         EXPECT_EQ(test::allocations_of([&] { run(n, o); }), 0u) << int(score.kind) << " " << int(look.kind);
         const size_t fewer = 300;
-        if (look.kind == Look::Kind::mask) o.look = Look::mask({allowed.data(), fewer, n});
+        if (look.kind == Look::Kind::kMask) o.look = Look::mask({allowed.data(), fewer, n});
         EXPECT_EQ(test::allocations_of([&] { run(fewer, o); }), 0u)
             << int(score.kind) << " " << int(look.kind);
       }

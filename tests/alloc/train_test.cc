@@ -21,8 +21,7 @@ class GrowingSource final : public BatchSource {
     for (size_t s = first; s < first + count; ++s) {
       const auto length = int32_t(std::min<size_t>(12, 4 + next_ / count));
       for (int32_t i = 0; i < length; ++i) {
-        if (i < 4)
-          into.terms[0].rows.push_back(int32_t(into.ids.size())), into.terms[0].targets.push_back(i);
+        if (i < 4) into.terms[0].rows.push_back(int32_t(into.ids.size())), into.terms[0].targets.push_back(i);
         into.ids.push_back(int32_t((next_ + s + size_t(i)) % 50));
         into.types.push_back(0);
       }

@@ -45,7 +45,7 @@ TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
       for (uint64_t seed = 0; seed < 10; ++seed)
         mean +=
             p.error({.look = look, .compute = Compute::performer({.features = features, .seed = seed})}) / 10;
-      RecordProperty((look.kind == Look::Kind::full ? "full_" : "causal_") + std::to_string(features),
+      RecordProperty((look.kind == Look::Kind::kFull ? "full_" : "causal_") + std::to_string(features),
                      std::to_string(mean));
       EXPECT_LE(mean, before / 1.5) << features << " features";
       before = mean;
@@ -105,7 +105,7 @@ TEST(Linear, IsAMeanOfTheValuesThatItSees) {
     for (size_t i = 0; i < p.n; ++i)
       for (size_t c = 0; c < p.d; ++c) {
         float low = test::kInf, high = -test::kInf;
-        for (size_t j = 0; j < (look.kind == Look::Kind::causal ? i + 1 : p.m); ++j)
+        for (size_t j = 0; j < (look.kind == Look::Kind::kCausal ? i + 1 : p.m); ++j)
           low = std::min(low, p.v[j * p.d + c]), high = std::max(high, p.v[j * p.d + c]);
         EXPECT_GE(out[i * p.d + c], low - 1e-6f);
         EXPECT_LE(out[i * p.d + c], high + 1e-6f);

@@ -119,7 +119,7 @@ TEST(Corners, AKeyThatNobodySeesMayHoldNaNInTheBackwardPassToo) {
           AttentionOptions{.look = Look::causal()},
           AttentionOptions{.look = Look::causal(), .compute = Compute::linear()}}) {
       // Causal: of 6 queries the last sees key 5, so key 6 is the first that nobody sees.
-      if (o.look.kind == Look::Kind::causal)
+      if (o.look.kind == Look::Kind::kCausal)
         for (size_t c = 0; c < 4; ++c) k.memory[n * 4 + c] = v.memory[n * 4 + c] = test::kNaN;
       AttentionSaved saved;
       attention(q, k, v, out, saved, o);

@@ -23,7 +23,7 @@ void expect_as_defined(Look look, const std::string& name) {
         look.queries_at_end = at_end;
         SCOPED_TRACE(testing::Message() << name << ", " << n << " queries, " << m << " keys, head " << head
                                         << (at_end ? ", queries at the end" : ""));
-        const size_t first_row = look.kind == Look::Kind::mask ? 2 : 0;
+        const size_t first_row = look.kind == Look::Kind::kMask ? 2 : 0;
         Pattern pattern(look, head, first_row, n, m);
         const auto sees = [&](size_t i, size_t j) {
           return reference::sees(look, head, first_row + i, i, j, n, m);

@@ -134,7 +134,7 @@ TEST_P(Mechanisms, GiveASequenceTheSameBitsInABatchAndAlone) {
       const auto q_offsets = one.options.q_offsets, k_offsets = one.options.k_offsets;
       one.options = c.options;
       one.options.q_offsets = q_offsets, one.options.k_offsets = k_offsets;
-      if (c.options.look.kind == Look::Kind::mask)
+      if (c.options.look.kind == Look::Kind::kMask)
         one.options.look.allowed = c.options.look.allowed.slice_rows(q0, n);
       one.q = c.q.slice_rows(q0, n), one.d_out = c.d_out.slice_rows(q0, n);
       one.k = c.k.slice_rows(k0, m), one.v = c.v.slice_rows(k0, m);

@@ -97,12 +97,12 @@ class ReferenceBatch {
   }
 
   double scale(size_t d) const {
-    return o_.score.kind == Score::Kind::dot ? double(o_.score.scale) : 1 / std::sqrt(double(d));
+    return o_.score.kind == Score::Kind::kDot ? double(o_.score.scale) : 1 / std::sqrt(double(d));
   }
   bool sees(const Head& h, size_t i, size_t j) const {
     return reference::sees(o_.look, h.h, h.q0 + i, i, j, h.n, h.m);
   }
-  bool has_spans() const { return o_.look.kind == Look::Kind::adaptive_span; }
+  bool has_spans() const { return o_.look.kind == Look::Kind::kAdaptiveSpan; }
   Table<double> factors(const Head& h) const {
     Table<double> f(h.n, h.m);
     for (size_t i = 0; i < h.n; ++i)
@@ -127,13 +127,13 @@ class ReferenceBatch {
     const auto mine = [&](Table<double>* t) { return t ? own(Matrix<double>(*t), h.h) : Matrix<double>(); };
     const auto dq = rows(g ? &g->q : nullptr, h.q0, h.n), dk = rows(g ? &g->k : nullptr, h.k0, h.m);
     switch (o_.score.kind) {
-      case Score::Kind::scaled_dot:
-      case Score::Kind::dot:
+      case Score::Kind::kScaledDot:
+      case Score::Kind::kDot:
         return body(reference::DotScore<double>{h.q, h.k, scale(h.q.cols()), dq, dk});
-      case Score::Kind::general:
+      case Score::Kind::kGeneral:
         return body(
             reference::GeneralScore<double>{h.q, h.k, own(view(w_), h.h), dq, dk, mine(g ? &g->w : nullptr)});
-      case Score::Kind::additive:
+      case Score::Kind::kAdditive:
         return body(reference::AdditiveScore<double>{h.q, h.k, own(view(w1_), h.h), own(view(w2_), h.h),
                                                      additive_v_[h.h], dq, dk, mine(g ? &g->w1 : nullptr),
                                                      mine(g ? &g->w2 : nullptr),
@@ -143,7 +143,7 @@ class ReferenceBatch {
 
   template <class Body>
   void with_features(const Head& h, const Body& body) const {
-    if (o_.compute.kind == Compute::Kind::linear)
+    if (o_.compute.kind == Compute::Kind::kLinear)
       return body(reference::EluFeatures(), reference::EluFeatures());
     const Table<double> omega = omega_(h.h);
     body(reference::RandomFeatures<double>{omega, scale(h.q.cols()), true},
@@ -154,22 +154,22 @@ class ReferenceBatch {
   void forward(const Head& h, Matrix<double> w, Matrix<double> o) const {
     const double s = scale(h.q.cols());
     switch (o_.compute.kind) {
-      case Compute::Kind::softmax: {
+      case Compute::Kind::kSoftmax: {
         const Table<double> f = factors(h);
         return with_score(h, nullptr, [&](const auto& score) {
           reference::softmax_attention<double>(score, h.v, w, o, f, dropout(h));
         });
       }
-      case Compute::Kind::linear:
-      case Compute::Kind::performer:
+      case Compute::Kind::kLinear:
+      case Compute::Kind::kPerformer:
         return with_features(h, [&](const auto& of_q, const auto& of_k) {
           reference::linear_attention<double>(
               of_q, of_k, h.q, h.k, h.v, [&](size_t i, size_t j) { return sees(h, i, j); }, o);
         });
-      case Compute::Kind::linformer:
+      case Compute::Kind::kLinformer:
         return reference::linformer_attention<double>(h.q, h.k, h.v, s, columns(e_, h.m), columns(f_, h.m),
                                                       o);
-      case Compute::Kind::nystrom:
+      case Compute::Kind::kNystrom:
         return reference::nystrom_attention<double>(h.q, h.k, h.v, s, o_.compute.landmarks,
                                                     o_.compute.iterations, o);
     }
@@ -181,7 +181,7 @@ class ReferenceBatch {
                                          part(Matrix<double>(g.k), h.k0, h.m, h.h),
                                          part(Matrix<double>(g.v), h.k0, h.m, h.h)};
     switch (o_.compute.kind) {
-      case Compute::Kind::softmax: {
+      case Compute::Kind::kSoftmax: {
         const Table<double> f = factors(h);
         Table<double> df(h.n, h.m);
         with_score(h, &g, [&](const auto& score) {
@@ -194,17 +194,17 @@ class ReferenceBatch {
                 df(i, j) * reference::span_slope(o_.look, double(o_.look.spans[h.h]), i, j, h.n, h.m);
         return;
       }
-      case Compute::Kind::linear:
-      case Compute::Kind::performer:
+      case Compute::Kind::kLinear:
+      case Compute::Kind::kPerformer:
         return with_features(h, [&](const auto& of_q, const auto& of_k) {
           reference::linear_attention_backward<double>(
               of_q, of_k, h.q, h.k, h.v, [&](size_t i, size_t j) { return sees(h, i, j); }, d_out, d);
         });
-      case Compute::Kind::linformer:
+      case Compute::Kind::kLinformer:
         return reference::linformer_attention_backward<double>(
             h.q, h.k, h.v, s, columns(e_, h.m), columns(f_, h.m), d_out, d,
             Matrix<double>(g.e).slice_cols(0, h.m), Matrix<double>(g.f).slice_cols(0, h.m));
-      case Compute::Kind::nystrom:
+      case Compute::Kind::kNystrom:
         return reference::nystrom_attention_backward<double>(h.q, h.k, h.v, s, o_.compute.landmarks,
                                                              o_.compute.iterations, d_out, d);
     }

@@ -121,6 +121,37 @@ TEST(Prepare, MemoryIsBoundedWhateverTheText) {
   EXPECT_LT(after.ru_maxrss, 300 << 10);  // kB, of the largest child so far
 }
 
+TEST(Prepare, TextThatIsNoneIsSaidAndANamedFileThatIsSkippedIsNotSuccess) {
+  const TemporaryFolder folder;
+  const std::string vocab = (folder / "vocab.txt").string(), binary = (folder / "texts/b.bin").string();
+  write_all(vocab, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n.\n");
+  fs::create_directory(folder / "texts");
+  write_all(folder / "texts/a.txt", "The cat.\nThe caf\xE9.\nNa\xEFve.\n");
+  write_all(binary, std::string("the\0cat", 7));
+  const auto prepare = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> command = {"prepare", "--vocab", vocab, "--out", (folder / out).string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command);
+  };
+  const Result found = prepare("found", {(folder / "texts").string()});
+  EXPECT_EQ(found.code, 0) << "what is found in a folder may be anything";
+  EXPECT_NE(found.err.find("b.bin is skipped: it has zero bytes"), std::string::npos) << found.err;
+  EXPECT_NE(found.err.find("a.txt: line 2 is not valid UTF-8"), std::string::npos) << found.err;
+  EXPECT_NE(found.out.find("2 lines are not valid UTF-8 (first: "), std::string::npos) << found.out;
+  const Result named = prepare("named", {(folder / "texts/a.txt").string(), binary, "--json", "-q"});
+  EXPECT_EQ(named.code, 1);
+  EXPECT_EQ(named.err, "");
+  EXPECT_EQ(json::parse(named.out)["skipped"], json::array({binary}));
+  EXPECT_EQ(json::parse(named.out)["invalid_lines"], 2);
+  EXPECT_TRUE(fs::exists(folder / "named/train-00000.tokens"));
+  const Result strict = prepare("strict", {(folder / "texts").string(), "--strict"});
+  EXPECT_EQ(strict.code, 1);
+  EXPECT_NE(strict.err.find("line 2 is not valid UTF-8"), std::string::npos) << strict.err;
+  EXPECT_EQ(
+      run({"vocab", "--out", (folder / "v.txt").string(), (folder / "texts/a.txt").string(), binary}).code,
+      1);
+}
+
 TEST(Prepare, WrongCommandLinesSayWhatToDo) {
   const TemporaryFolder folder;
   write_all(folder / "text", "a\n");

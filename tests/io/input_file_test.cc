@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "core/random.h"
-#include "support/expect_error.h"
 #include "io/checksum.h"
 #include "packed.h"
+#include "support/expect_error.h"
 #include "support/temp_folder.h"
 
 namespace bertie::io {
@@ -56,13 +56,13 @@ TEST(InputFile, AByteOrderMarkAtTheStartIsDropped) {
   const TempFolder folder;
   const std::string mark = "\xEF\xBB\xBF";
   for (const size_t piece : {size_t{1}, size_t{2}, size_t{4096}})
-    for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
-             {mark, ""},
-             {mark + "a", "a"},
-             {mark + "text" + mark, "text" + mark},
-             {mark + mark + "text", mark + "text"},
-             {"\xEF\xBB", "\xEF\xBB"},
-             {"a" + mark, "a" + mark}}) {
+    for (const auto& [text, expected] :
+         std::vector<std::pair<std::string, std::string>>{{mark, ""},
+                                                          {mark + "a", "a"},
+                                                          {mark + "text" + mark, "text" + mark},
+                                                          {mark + mark + "text", mark + "text"},
+                                                          {"\xEF\xBB", "\xEF\xBB"},
+                                                          {"a" + mark, "a" + mark}}) {
       EXPECT_EQ(read_whole_file(folder.write("plain", text), piece), expected);
       for (const Packing& p : kPackings)
         EXPECT_EQ(read_whole_file(folder.write("packed", p.pack(text)), piece), expected) << p.name;

@@ -10,7 +10,7 @@ namespace bertie::kernels {
 namespace {
 
 using enum Activation;
-constexpr Activation kAll[] = {none, gelu, gelu_tanh, relu, silu, tanh};
+constexpr Activation kAll[] = {kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh};
 constexpr const char* kNames[] = {"none", "gelu", "gelu_tanh", "relu", "silu", "tanh"};
 const char* name(Activation f) { return kNames[size_t(f)]; }
 
@@ -43,9 +43,9 @@ TEST(Activation, IsCloseToTheReferenceFromMinus20To20) {
         else
           left.see(error, x);
       }
-      const bool exact = f == none || f == relu;
+      const bool exact = f == kNone || f == kRelu;
       EXPECT_LE(worst.error, exact ? 0 : 3e-7) << name(f) << " at " << worst.at;
-      EXPECT_LE(left.error, exact ? 0 : f == gelu ? left_tail() : 3e-7) << name(f) << " at " << left.at;
+      EXPECT_LE(left.error, exact ? 0 : f == kGelu ? left_tail() : 3e-7) << name(f) << " at " << left.at;
       std::printf("%-10s worst error %.2e at %g, left of 0 %.2e at %g\n", name(f), worst.error, worst.at,
                   left.error, left.at);
     }
@@ -55,7 +55,7 @@ TEST(Activation, IsCloseToTheReferenceFromMinus20To20) {
 TEST(Activation, KeepsItsRelativePrecisionNearZero) {
   // gelu, gelu_tanh and silu are x/2 there: small inputs must not be flushed or biased.
   test::on_every_target([&] {
-    for (Activation f : {gelu, gelu_tanh, silu})
+    for (Activation f : {kGelu, kGeluTanh, kSilu})
       for (float x = 1e-30f; x < 1e-3f; x *= 7)
         for (float signed_x : {x, -x})
           EXPECT_NEAR(one(f, signed_x) / reference::activation(f, double(signed_x)), 1, 5e-7)
@@ -77,15 +77,15 @@ TEST(Activation, KeepsNaN) {
 TEST(Activation, GivesTheLimitAtInfinityAndAtHugeNumbers) {
   test::on_every_target([&] {
     for (float x : {1e30f, test::kInf})
-      for (Activation f : {gelu, gelu_tanh, relu, silu}) {
+      for (Activation f : {kGelu, kGeluTanh, kRelu, kSilu}) {
         const float high = one(f, x);
         EXPECT_TRUE(std::isinf(x) ? high == x : std::abs(high / x - 1) <= 1.2e-7f) << name(f) << " of " << x;
         EXPECT_NEAR(one(f, -x), 0, left_tail()) << name(f) << " of " << -x;
       }
     for (float x : {1e30f, test::kInf}) {
-      EXPECT_EQ(one(tanh, x), 1.0f);
-      EXPECT_EQ(one(tanh, -x), -1.0f);
-      EXPECT_EQ(one(none, -x), -x);
+      EXPECT_EQ(one(kTanh, x), 1.0f);
+      EXPECT_EQ(one(kTanh, -x), -1.0f);
+      EXPECT_EQ(one(kNone, -x), -x);
     }
   });
 }
@@ -129,7 +129,7 @@ TEST(ActivationBackward, IsCloseToTheReferenceFromMinus20To20) {
       for (size_t i = 0; i < sweep.size(); ++i)
         worst.see(std::abs(back.dx.span()[i] - reference::activation_derivative(f, double(sweep[i]))),
                   double(sweep[i]));
-      EXPECT_LE(worst.error, f == none || f == relu ? 0 : 3e-7) << name(f) << " at " << worst.at;
+      EXPECT_LE(worst.error, f == kNone || f == kRelu ? 0 : 3e-7) << name(f) << " at " << worst.at;
       std::printf("%-10s derivative's worst error %.2e at %g\n", name(f), worst.error, worst.at);
     }
   });
@@ -161,12 +161,12 @@ TEST(ActivationBackward, TakesStridedRowsOfAnyTeamAndMayWriteOverX) {
       Team team(threads);
       std::vector<float> x = start, dx = dy;
       const Matrix<float> xs(x.data(), rows, n, stride);
-      activation_backward(gelu, xs, {dx.data(), rows, n, stride}, xs, team);
+      activation_backward(kGelu, xs, {dx.data(), rows, n, stride}, xs, team);
       for (size_t r = 0; r < rows; ++r)
         for (size_t c = 0; c < stride; ++c) {
           const size_t i = r * stride + c;
           if (c < n) {
-            ASSERT_EQ(x[i], one(gelu, start[i]));
+            ASSERT_EQ(x[i], one(kGelu, start[i]));
           } else {
             ASSERT_TRUE(x[i] == start[i] && dx[i] == dy[i]) << "written between the rows";
           }
@@ -179,12 +179,12 @@ TEST(ActivationBackward, TakesStridedRowsOfAnyTeamAndMayWriteOverX) {
 
 TEST(ActivationBackward, GivesTheLimitAtInfinityAndKeepsNaN) {
   test::on_every_target([&] {
-    for (Activation f : {gelu, gelu_tanh, relu, silu, tanh}) {
+    for (Activation f : {kGelu, kGeluTanh, kRelu, kSilu, kTanh}) {
       const std::vector<float> x{test::kInf, -test::kInf, 1e30f, -1e30f}, dy(4, 1.0f);
       Back back(f, x, dy);
       for (size_t i = 0; i < 4; ++i)
-        EXPECT_NEAR(back.dx.span()[i], i % 2 == 0 && f != tanh ? 1 : 0, 2e-7) << name(f) << " of " << x[i];
-      if (f != relu) {
+        EXPECT_NEAR(back.dx.span()[i], i % 2 == 0 && f != kTanh ? 1 : 0, 2e-7) << name(f) << " of " << x[i];
+      if (f != kRelu) {
         EXPECT_TRUE(std::isnan(Back(f, std::vector<float>{test::kNaN}, std::vector<float>{1}).dx.span()[0]));
       }
     }

@@ -44,7 +44,7 @@ std::span<const T> part(const std::vector<T>& v, size_t first, size_t count) {
 
 TEST(BackwardReference, ActivationIsTheDerivative) {
   using enum Activation;
-  for (Activation f : {none, gelu, gelu_tanh, relu, silu, tanh})
+  for (Activation f : {kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh})
     for (double x = -8.03; x < 8; x += 0.17) {
       const Dual y = reference::activation(f, Dual(x, 1));
       EXPECT_NEAR(reference::activation_derivative(f, x), y.d, 1e-10) << int(f) << " at " << x;
@@ -58,7 +58,7 @@ TEST(BackwardReference, LinearIsTheDerivative) {
       [&](const std::vector<Dual>& v) {
         std::vector<Dual> y(t * n);
         reference::linear<Dual>({v.data(), t, k}, {v.data() + t * k, n, k}, part(v, t * k + n * k, n),
-                                Activation::none, {y.data(), t, n});
+                                Activation::kNone, {y.data(), t, n});
         return y;
       },
       [&](const std::vector<double>& v, const std::vector<double>& dy) {

@@ -50,6 +50,40 @@ TEST(CrossEntropy, EqualsTheReferenceAtEveryLength) {
   });
 }
 
+TEST(SoftCrossEntropy, IsTheDivergenceAndItsGradient) {
+  Team team(2);
+  test::on_every_target([&] {
+    for (size_t n : {1, 2, 17, 256, 300, 1000})
+      for (double t : {1.0, 2.0, 0.5}) {
+        const size_t rows = 5;
+        const auto z = test::random_floats(rows * n, n, -6, 6), teacher = test::random_floats(rows * n, n + 1, -6, 6);
+        std::vector<float> dz = z;
+        const LossSum sum =
+            soft_cross_entropy({dz.data(), rows, n}, {teacher.data(), rows, n}, float(t), 0.125f, team);
+        double loss = 0;
+        size_t right = 0;
+        for (size_t r = 0; r < rows; ++r) {
+          const auto softmax = [&](const std::vector<float>& x) {
+            std::vector<double> p(n);
+            double total = 0;
+            for (size_t j = 0; j < n; ++j) total += p[j] = std::exp(double(x[r * n + j]) / t);
+            for (double& v : p) v /= total;
+            return p;
+          };
+          const auto p = softmax(teacher), q = softmax(z);
+          for (size_t j = 0; j < n; ++j) {
+            loss += t * t * p[j] * std::log(p[j] / q[j]);
+            ASSERT_NEAR(dz[r * n + j], 0.125 * t * (q[j] - p[j]), 2e-7) << n << ", " << j;
+          }
+          right += std::max_element(p.begin(), p.end()) - p.begin() == std::max_element(q.begin(), q.end()) - q.begin();
+        }
+        EXPECT_NEAR(sum.loss, loss, 2e-5 * (1 + loss));
+        EXPECT_EQ(sum.count, rows);
+        EXPECT_EQ(sum.right, right);
+      }
+  });
+}
+
 TEST(CrossEntropy, OfHugeLogitsIsFinite) {
   Team team;
   test::on_every_target([&] {
@@ -138,7 +172,7 @@ void expect_reference(const HeadCase& c, Team& team) {
   std::vector<double> z(t * v), dz(t * v), dx(t * e), d_table(v * e, HeadResult::kStart),
       d_bias(v, HeadResult::kStart);
   const Matrix<const double> xs(x.data(), t, e), tables(table.data(), v, e);
-  reference::linear<double>(xs, tables, bias, Activation::none, {z.data(), t, v});
+  reference::linear<double>(xs, tables, bias, Activation::kNone, {z.data(), t, v});
   const double loss = reference::cross_entropy<double>({z.data(), t, v}, c.targets);
   reference::cross_entropy_backward({z.data(), t, v}, c.targets, HeadResult::kScale, {dz.data(), t, v});
   reference::linear_backward(xs, tables, {dz.data(), t, v}, {dx.data(), t, e}, {d_table.data(), v, e},

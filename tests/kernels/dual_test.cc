@@ -63,7 +63,7 @@ TEST(Dual, ComparesByValue) {
 
 TEST(Reference, ActivationDifferentiates) {
   using enum Activation;
-  for (Activation f : {none, gelu, gelu_tanh, relu, silu, tanh})
+  for (Activation f : {kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh})
     for (double x : {-4.0, -1.1, -0.2, 0.3, 1.0, 5.0})
       check_derivatives({x}, [&]<class T>(const std::vector<T>& v) {
         return std::vector<T>{reference::activation(f, v[0])};
@@ -72,12 +72,12 @@ TEST(Reference, ActivationDifferentiates) {
 
 TEST(Reference, ActivationHasItsKnownValues) {
   using enum Activation;  // from tables of the normal distribution: Φ(1) = 0.841344746…
-  EXPECT_NEAR(reference::activation(gelu, 1.0), 0.841344746068543, 1e-14);
-  EXPECT_NEAR(reference::activation(gelu, -1.0), -0.158655253931457, 1e-14);
-  EXPECT_NEAR(reference::activation(gelu_tanh, 1.0), 0.841191990608306, 1e-13);
-  EXPECT_NEAR(reference::activation(silu, 1.0), 0.731058578630005, 1e-14);
-  EXPECT_EQ(reference::activation(relu, -1.0), 0);
-  EXPECT_NEAR(reference::activation(tanh, 0.5), 0.462117157260010, 1e-14);
+  EXPECT_NEAR(reference::activation(kGelu, 1.0), 0.841344746068543, 1e-14);
+  EXPECT_NEAR(reference::activation(kGelu, -1.0), -0.158655253931457, 1e-14);
+  EXPECT_NEAR(reference::activation(kGeluTanh, 1.0), 0.841191990608306, 1e-13);
+  EXPECT_NEAR(reference::activation(kSilu, 1.0), 0.731058578630005, 1e-14);
+  EXPECT_EQ(reference::activation(kRelu, -1.0), 0);
+  EXPECT_NEAR(reference::activation(kTanh, 0.5), 0.462117157260010, 1e-14);
 }
 
 TEST(Reference, LinearDifferentiatesInInputWeightAndBias) {
@@ -85,7 +85,7 @@ TEST(Reference, LinearDifferentiatesInInputWeightAndBias) {
   check_derivatives(inputs(t * k + n * k + n, 1), [&]<class T>(const std::vector<T>& v) {
     const auto x = slice(v, 0, t * k), w = slice(v, t * k, n * k), b = slice(v, t * k + n * k, n);
     std::vector<T> y(t * n);
-    reference::linear<T>({x.data(), t, k}, {w.data(), n, k}, b, Activation::gelu, {y.data(), t, n});
+    reference::linear<T>({x.data(), t, k}, {w.data(), n, k}, b, Activation::kGelu, {y.data(), t, n});
     return y;
   });
 }

@@ -57,14 +57,14 @@ void expect_input_gradient(Case& c, Accumulate accumulate, Team& team) {
   test::Guarded dx(t * stride), workspace(linear_backward_input_workspace(c.layer()));
   std::fill(dx.span().begin(), dx.span().end(), test::Guarded::guard());
   const Matrix<float> dxs(dx.data(), t, k, stride);
-  const float start = accumulate == Accumulate::yes ? 0.5f : test::kNaN;
+  const float start = accumulate == Accumulate::kYes ? 0.5f : test::kNaN;
   for (size_t r = 0; r < t; ++r) std::fill_n(dxs.row(r), k, start);
   linear_backward_input(c.dys(), c.layer(), dxs, workspace.data(), team, accumulate);
   ASSERT_TRUE(dx.intact() && workspace.intact());
   test::Worst worst;
   for (size_t r = 0; r < t; ++r) {
     for (size_t i = 0; i < k; ++i) {
-      double sum = accumulate == Accumulate::yes ? 0.5 : 0, size = sum;
+      double sum = accumulate == Accumulate::kYes ? 0.5 : 0, size = sum;
       for (size_t j = 0; j < n; ++j) {
         const double product = double(c.dys()(r, j)) * double(c.w[j * k + i]);
         sum += product, size += std::abs(product);
@@ -115,7 +115,7 @@ TEST(LinearBackward, GivesTheInputsGradientAtEveryShape) {
   Team team(2);
   test::on_every_target([&] {
     for (Shape s : kShapes)
-      for (Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
+      for (Accumulate accumulate : {Accumulate::kNo, Accumulate::kYes}) {
         Case c(s);
         expect_input_gradient(c, accumulate, team);
       }

@@ -54,7 +54,7 @@ double check(Shape s, Activation f, Team& team) {
         sum += product, size += std::abs(product);
       }
       const double error = std::abs(y.data()[t * y_stride + n] - reference::activation(f, sum));
-      worst.see(std::max(0.0, error - (f == none ? 0 : 3e-7 * std::max(1.0, std::abs(sum)))) /
+      worst.see(std::max(0.0, error - (f == kNone ? 0 : 3e-7 * std::max(1.0, std::abs(sum)))) /
                 (0x1p-24 * size + 1e-30));
     }
     for (size_t n = s.n; n < y_stride; ++n)
@@ -73,13 +73,13 @@ TEST(Linear, EqualsTheReferenceAtEveryShapeAroundTheTileEdges) {
     for (size_t m = 0; m <= 40; ++m)
       for (size_t n : {1, 2, 7, 31, 32, 33, 63, 64, 65, 70})
         for (size_t k : {1, 2, 3, 4, 5, 33, 70}) {
-          const double error = check({m, n, k}, none, team);
+          const double error = check({m, n, k}, kNone, team);
           ASSERT_LE(error, allowed(k)) << m << " × " << n << " × " << k;
           worst = std::max(worst, error);
         }
     for (size_t n = 1; n <= 70; ++n)
       for (size_t k = 1; k <= 70; k += 3)
-        ASSERT_LE(check({5, n, k}, none, team), allowed(k)) << n << " × " << k;
+        ASSERT_LE(check({5, n, k}, kNone, team), allowed(k)) << n << " × " << k;
   });
   std::printf("linear, small: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
 }
@@ -90,7 +90,7 @@ TEST(Linear, EqualsTheReferenceAroundSlicesOfK) {
   test::on_every_target([&] {
     for (size_t k : {1023, 1024, 1025, 2047, 2048, 2049, 3072})
       for (Shape s : {Shape{1, 33, k}, Shape{17, 40, k}}) {
-        const double error = check(s, none, team);
+        const double error = check(s, kNone, team);
         ASSERT_LE(error, allowed(k)) << s.m << " × " << s.n << " × " << k;
         worst = std::max(worst, error);
       }
@@ -101,7 +101,7 @@ TEST(Linear, EqualsTheReferenceAroundSlicesOfK) {
 TEST(Linear, AppliesEveryActivationOnceAtTheEnd) {
   Team team;
   test::on_every_target([&] {
-    for (Activation f : {none, gelu, gelu_tanh, relu, silu, tanh})
+    for (Activation f : {kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh})
       for (Shape s : {Shape{3, 32, 20}, Shape{15, 45, 40}, Shape{3, 33, 1500}})
         EXPECT_LE(check(s, f, team), 1.3 * allowed(s.k))
             << int(f) << ", " << s.m << " × " << s.n << " × " << s.k;
@@ -116,8 +116,8 @@ TEST(Linear, WithoutABiasAddsNone) {
     layer.linear.bias = nullptr;
     const auto x = test::random_floats(4 * 9, 2);
     std::vector<float> a(4 * 33), b(4 * 33);
-    linear_forward({x.data(), 4, 9}, layer.linear, none, {a.data(), 4, 33}, team);
-    linear_forward({x.data(), 4, 9}, zero.linear, none, {b.data(), 4, 33}, team);
+    linear_forward({x.data(), 4, 9}, layer.linear, kNone, {a.data(), 4, 33}, team);
+    linear_forward({x.data(), 4, 9}, zero.linear, kNone, {b.data(), 4, 33}, team);
     EXPECT_TRUE(test::same_bits(a, b));
   });
 }
@@ -135,15 +135,15 @@ TEST(Linear, GivesARowTheSameBitsAloneAndInAnyBatch) {
     for (Shape s : {Shape{70, 70, 40}, Shape{40, 33, 1100}, Shape{400, 34, 1024}}) {
       const Layer layer(s.n, s.k, 5);
       const auto x = test::random_floats(s.m * s.k, 6);
-      const auto all = run(layer, x, s.m, gelu, team);
+      const auto all = run(layer, x, s.m, kGelu, team);
       for (size_t r = 0; r<s.m; r += s.m> 100 ? 13 : 1) {
-        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, s.k), 1, gelu, team),
+        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, s.k), 1, kGelu, team),
                                     std::span(all).subspan(r * s.n, s.n)))
             << "row " << r;
       }
       for (size_t count : {2, 6, 7, 13, 14, 15, 28, 29}) {
         const size_t r = s.m - count - 1;
-        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, count * s.k), count, gelu, team),
+        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, count * s.k), count, kGelu, team),
                                     std::span(all).subspan(r * s.n, count * s.n)))
             << count << " rows from " << r;
       }
@@ -157,9 +157,9 @@ TEST(Linear, GivesTheSameBitsWithAnyNumberOfThreads) {
     for (Shape s : {Shape{1, 100, 64}, Shape{13, 1000, 40}, Shape{300, 96, 1100}, Shape{7, 31, 9}}) {
       const Layer layer(s.n, s.k, 5);
       const auto x = test::random_floats(s.m * s.k, 6);
-      const auto expected = run(layer, x, s.m, gelu, one);
-      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, gelu, two), expected));
-      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, gelu, three), expected));
+      const auto expected = run(layer, x, s.m, kGelu, one);
+      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, kGelu, two), expected));
+      EXPECT_TRUE(test::same_bits(run(layer, x, s.m, kGelu, three), expected));
     }
   });
 }
@@ -171,7 +171,7 @@ TEST(Linear, GivesTheSameBitsOnEveryInstructionSetWithFma) {
   std::vector<std::vector<float>> results;
   test::on_every_target([&] {
     const bool has_fma = (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX2)) != 0;
-    if (has_fma) results.push_back(run(layer, x, 20, gelu, team));
+    if (has_fma) results.push_back(run(layer, x, 20, kGelu, team));
   });
   if (results.size() < 2) GTEST_SKIP() << "this machine has fewer than two of them";
   EXPECT_TRUE(test::same_bits(results[0], results[1]));
@@ -182,9 +182,9 @@ TEST(Linear, CarriesNaNAndInfToTheRowsAndColumnsTheyBelongTo) {
   test::on_every_target([&] {
     const Layer layer(40, 30, 1);
     auto x = test::random_floats(16 * 30, 2);
-    const auto clean = run(layer, x, 16, none, team);
+    const auto clean = run(layer, x, 16, kNone, team);
     x[5 * 30 + 29] = test::kNaN;
-    const auto y = run(layer, x, 16, none, team);
+    const auto y = run(layer, x, 16, kNone, team);
     for (size_t r = 0; r < 16; ++r)
       for (size_t c = 0; c < 40; ++c) {
         ASSERT_TRUE(r == 5 ? std::isnan(y[r * 40 + c]) : y[r * 40 + c] == clean[r * 40 + c])
@@ -199,7 +199,7 @@ std::vector<float> in_two_steps(const Layer& layer, Matrix<const float> x, Matri
   Team team;
   std::vector<float> y(x.rows() * layer.linear.outputs);
   const Matrix<float> view(y.data(), x.rows(), layer.linear.outputs);
-  linear_forward(x, layer.linear, none, view, team);
+  linear_forward(x, layer.linear, kNone, view, team);
   residual_layer_norm_forward(view, residual, norm, view, team);
   return y;
 }
@@ -242,12 +242,54 @@ TEST(LinearResidualLayerNorm, TakesMoreRowsThanItCountsBlocks) {
   for (size_t r = 0; r < rows; ++r) ASSERT_TRUE(test::same_bits(y.span().subspan(r * n, n), expected)) << r;
 }
 
+// bf16 is a float without its lower half, so a layer in bf16 is the layer of the rounded weights, to the bit.
+TEST(LinearInBf16, IsTheLayerOfRoundedWeights) {
+  Team team(2);
+  test::on_every_target([&] {
+    for (const Shape s : {Shape{1, 1, 1}, {3, 33, 7}, {40, 70, 1100}, {1, 64, 2049}}) {
+      const Layer exact(s.n, s.k, 11);
+      std::vector<uint16_t> memory(packed_floats(s.n, s.k));
+      Linear half = exact.linear;
+      half.packed = memory.data(), half.format = WeightFormat::kBFloat16;
+      pack_rows({exact.w.data(), s.n, s.k}, 0, half);
+      Layer rounded(s.n, s.k, 11);
+      unpack_rows(half, 0, {rounded.w.data(), s.n, s.k});
+      pack_rows({rounded.w.data(), s.n, s.k}, 0, rounded.linear);
+      for (size_t i = 0; i < exact.w.size(); ++i) {
+        ASSERT_NEAR(rounded.w[i], exact.w[i], 0x1p-8 * std::abs(exact.w[i]));
+        ASSERT_EQ(weight_at(half, i / s.k, i % s.k), rounded.w[i]);
+      }
+      const auto x = test::random_floats(s.m * s.k, 5);
+      std::vector<float> a(s.m * s.n), b(s.m * s.n);
+      linear_forward({x.data(), s.m, s.k}, half, kGelu, {a.data(), s.m, s.n}, team);
+      linear_forward({x.data(), s.m, s.k}, rounded.linear, kGelu, {b.data(), s.m, s.n}, team);
+      EXPECT_TRUE(test::same_bits(a, b)) << s.m << " × " << s.n << " × " << s.k;
+    }
+  });
+}
+
+TEST(LinearInBf16, RoundsToNearestAndKeepsWhatIsNotFinite) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> w{1.0f, 1.00390625f, 1.01171875f, 1.0078126f, -3.4e38f, inf, nan, 1e-40f};
+  std::vector<uint16_t> memory(packed_floats(1, w.size()));
+  const Linear half{.packed = memory.data(), .inputs = w.size(), .outputs = 1, .format = WeightFormat::kBFloat16};
+  pack_rows({w.data(), 1, w.size()}, 0, half);
+  EXPECT_EQ(weight_at(half, 0, 0), 1.0f);
+  EXPECT_EQ(weight_at(half, 0, 1), 1.0f) << "a tie goes to the even one";
+  EXPECT_EQ(weight_at(half, 0, 2), 1.015625f) << "a tie goes to the even one";
+  EXPECT_EQ(weight_at(half, 0, 3), 1.0078125f);
+  EXPECT_EQ(weight_at(half, 0, 4), -inf);
+  EXPECT_EQ(weight_at(half, 0, 5), inf);
+  EXPECT_TRUE(std::isnan(weight_at(half, 0, 6)));
+  EXPECT_NEAR(weight_at(half, 0, 7), 1e-40f, 5e-41) << "denormal numbers lie far apart";
+}
+
 TEST(PackRows, PutsEachWeightWhereTheHeaderSays) {
   const size_t n = 70, k = 5;
   const Layer layer(n, k, 3);
   for (size_t column = 0; column < panels_for(n) * kPanel; ++column)
     for (size_t i = 0; i < k; ++i) {
-      const float there = layer.linear.packed[column / kPanel * kPanel * k + i * kPanel + column % kPanel];
+      const float there = layer.linear.floats()[column / kPanel * kPanel * k + i * kPanel + column % kPanel];
       EXPECT_EQ(there, column < n ? layer.w[column * k + i] : 0.0f);
     }
 }

@@ -33,11 +33,11 @@ struct Case {
 
 struct Forward {
   explicit Forward(const Case& c)
-      : sum(c.rows * c.n), normalised(c.rows * c.n), y(c.rows * c.n), rho(c.rows), rows(c.rows), n(c.n) {}
-  Normalised saved() { return {view(normalised), rho}; }
+      : sum(c.rows * c.n), normalized(c.rows * c.n), y(c.rows * c.n), rho(c.rows), rows(c.rows), n(c.n) {}
+  Normalized saved() { return {view(normalized), rho}; }
   Matrix<float> view(test::Guarded& v) { return {v.data(), rows, n}; }
-  bool intact() const { return sum.intact() && normalised.intact() && y.intact(); }
-  test::Guarded sum, normalised, y;
+  bool intact() const { return sum.intact() && normalized.intact() && y.intact(); }
+  test::Guarded sum, normalized, y;
   std::vector<float> rho;
   size_t rows, n;
 };
@@ -145,7 +145,7 @@ TEST(LayerNormTraining, WithoutDropoutIsTheForwardPassOfInference) {
       layer_norm_training_forward(c.view(c.x), {}, {}, c.norm(), {}, f.saved(), f.view(f.y), team);
       layer_norm_forward(c.view(c.x), c.norm(), {y.data(), 20, n}, team);
       EXPECT_TRUE(test::same_bits(f.y.span(), y));
-      normalised_output(f.saved().x, c.norm(), {later.data(), 20, n}, team);
+      normalized_output(f.saved().x, c.norm(), {later.data(), 20, n}, team);
       EXPECT_TRUE(test::same_bits(later, y));
     }
   });

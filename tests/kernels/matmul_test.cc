@@ -44,7 +44,7 @@ double check(Shape s, bool a_transposed, bool b_transposed, Accumulate accumulat
   test::Worst worst;
   for (size_t i = 0; i < s.m; ++i) {
     for (size_t j = 0; j < s.n; ++j) {
-      double sum = accumulate == Accumulate::yes ? before[i * s.n + j] : 0, size = std::abs(sum);
+      double sum = accumulate == Accumulate::kYes ? before[i * s.n + j] : 0, size = std::abs(sum);
       for (size_t k = 0; k < s.k; ++k) {
         const double product = element(a, i, k) * element(b, k, j);
         sum += product, size += std::abs(product);
@@ -90,7 +90,7 @@ TEST(Matmul, OfNothingIsZeroAndAddsNothing) {
   Team team;
   std::vector<float> c(6, 7.0f);
   matmul(Matrix<const float>(nullptr, 2, 0), Matrix<const float>(nullptr, 0, 3), {c.data(), 2, 3}, nullptr,
-         team, Accumulate::yes);
+         team, Accumulate::kYes);
   EXPECT_EQ(c, std::vector<float>(6, 7.0f));
   matmul(Matrix<const float>(nullptr, 2, 0), Matrix<const float>(nullptr, 0, 3), {c.data(), 2, 3}, nullptr,
          team);

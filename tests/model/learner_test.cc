@@ -117,6 +117,40 @@ TEST_P(Learners, GradientIsTheLosssSlope) {
   }
 }
 
+// Inference's kernels and learning's give the same bits: one stack, of which learning keeps more.
+TEST_P(Learners, EvaluatingSeesTheLossThatLearningSees) {
+  const Config config = GetParam().config();
+  const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
+  enlarge(*learner);
+  const Example example(config, GetParam().heads, {9, 1, 14, 5});
+  std::vector<LossSum> learned(example.terms.size()), evaluated(learned);
+  learner->learn(example.training(), learned);
+  learner->evaluate(example.training(), evaluated);
+  for (size_t i = 0; i < learned.size(); ++i) EXPECT_EQ(learned[i].loss, evaluated[i].loss);
+}
+
+// A teacher's logits in place of targets.
+TEST_P(Learners, GradientIsTheLosssSlopeWithATeacher) {
+  const Config config = GetParam().config();
+  Example example(config, GetParam().heads, {9, 2, 14, 5});
+  std::vector<std::vector<float>> logits;
+  for (LossTerm& term : example.terms) {
+    const Head head = term.head;
+    const size_t tokens = example.ids.size();
+    const size_t rows = head == Head::kAnswer ? tokens : term.targets.size();
+    const size_t classes = head == Head::kMaskedLm || head == Head::kCausalLm ? config.vocabulary
+                           : head == Head::kNextSentence || head == Head::kAnswer ? 2
+                                                                                  : config.labels.size();
+    Random random(17);
+    logits.emplace_back(rows * classes);
+    for (float& x : logits.back()) x = 2 * random.normal();
+    term.targets = {}, term.teacher = {logits.back().data(), rows, classes}, term.temperature = 2;
+  }
+  const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
+  enlarge(*learner);
+  test::expect_slope(*learner, example.training(7));
+}
+
 TEST_P(Learners, RecomputingGivesTheSameBits) {
   const Config config = GetParam().config();
   const Example example(config, GetParam().heads, {9, 1, 14, 5});

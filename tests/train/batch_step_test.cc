@@ -59,8 +59,10 @@ TEST(BatchStep, EachTermIsTheMeanOverItsOwnTargetsTimesItsWeight) {
 }
 
 TEST(BatchStorage, CountsTargetsAsTheLearnerDoes) {
-  BatchStorage store(std::vector<TermSpec>{
-      {"token", Head::kMaskedLm}, {"answer", Head::kAnswer}, {"score", Head::kClassify}, {"soft", Head::kMaskedLm}});
+  BatchStorage store(std::vector<TermSpec>{{"token", Head::kMaskedLm},
+                                           {"answer", Head::kAnswer},
+                                           {"score", Head::kClassify},
+                                           {"soft", Head::kMaskedLm}});
   store.terms[0].targets = {5, -1, 0};
   EXPECT_EQ(store.terms[0].count(), 2u);
   store.terms[1].targets = {3, 4, -1, -1, 2, 2};

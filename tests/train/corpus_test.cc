@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/expect_error.h"
 #include "io/packed.h"
+#include "support/expect_error.h"
 #include "support/temp_folder.h"
 
 namespace bertie {
@@ -178,8 +178,9 @@ TEST(Corpus, LinesThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
   const std::string good = folder.write("a.txt", "Caf\xC3\xA9.\n\xEF\xBF\xBD\n").string(),
                     latin = folder.write("b.txt", "One.\n\nCaf\xE9.\nNa\xEFve caf\xE9.\nTwo.").string();
   std::vector<std::string> warnings;
-  TextOptions options{.inputs = {good, latin},
-                      .warning = [&](const std::string& what, const std::string&) { warnings.push_back(what); }};
+  TextOptions options{.inputs = {good, latin}, .warning = [&](const std::string& what, const std::string&) {
+                        warnings.push_back(what);
+                      }};
   Corpus corpus(options);
   Documents all;
   for (std::string document; corpus.next(document);) all.push_back(document);

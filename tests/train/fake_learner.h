@@ -44,7 +44,9 @@ class FakeLearner : public Learner {
     if (spoil) spoil(gradients_);
     if (ready) ready(vocabulary_), ready(0);
   }
-  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override { pass(training, sums, false); }
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override {
+    pass(training, sums, false);
+  }
 
   void save(const std::filesystem::path& directory, Precision) const override {
     if (saving) saving();
@@ -70,7 +72,8 @@ class FakeLearner : public Learner {
 
  private:
   void pass(const TrainingBatch& training, std::span<LossSum> sums, bool gradient) {
-    if (gradient && keeps_account) seen.emplace_back(training.dropout_seed.value_or(0), training.first_sequence);
+    if (gradient && keeps_account)
+      seen.emplace_back(training.dropout_seed.value_or(0), training.first_sequence);
     const auto row = [&](size_t parameter, int32_t target, float scale, LossSum& sum) {
       const float difference = parameters_[parameter] - float(target) * 0.01f;
       sum.loss += double(difference * difference) / 2;
@@ -122,7 +125,8 @@ class FakeSource : public BatchSource {
         into.types.push_back(0);
       }
       into.offsets.push_back(int32_t(into.ids.size()));
-      for (size_t t = 1; t < into.terms.size(); ++t) into.terms[t].targets.push_back(int32_t(random.below(2)));
+      for (size_t t = 1; t < into.terms.size(); ++t)
+        into.terms[t].targets.push_back(int32_t(random.below(2)));
     }
   }
   std::string cursor() const override { return std::to_string(next_); }

@@ -12,10 +12,11 @@ using test::expect_error;
 
 TEST(LearnVocabulary, WritesWhatTokenizerLoads) {
   const test::TempFolder folder;
-  VocabularyOptions o{.texts = {.inputs = {folder.write("text", "the cat sat on the mat\nthe caf\xE9\n").string()}},
-                      .out = folder.path() / "model/vocab.txt",
-                      .size = 40,
-                      .threads = 1};
+  VocabularyOptions o{
+      .texts = {.inputs = {folder.write("text", "the cat sat on the mat\nthe caf\xE9\n").string()}},
+      .out = folder.path() / "model/vocab.txt",
+      .size = 40,
+      .threads = 1};
   const LearnedVocabulary learned = learn_vocabulary(o);
   EXPECT_EQ(learned.tokens[4], "[MASK]");
   EXPECT_EQ(learned.words, 8u);

@@ -8,8 +8,8 @@
 
 #include "fake_learner.h"
 #include "support/expect_error.h"
-#include "support/temp_folder.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -26,11 +26,12 @@ TEST(RunLog, EachLineIsJson) {
   TempFolder folder;
   {
     RunLog log(folder.path(), 0);
-    log.write(TrainProgress{.step = 10,
-                            .tokens = 5000,
-                            .loss = 2.5,
-                            .metrics = {{.name = "token", .loss = 2}, {.name = "score", .loss = 3, .accuracy = kNaN}},
-                            .rate = 1e-4});
+    log.write(TrainProgress{
+        .step = 10,
+        .tokens = 5000,
+        .loss = 2.5,
+        .metrics = {{.name = "token", .loss = 2}, {.name = "score", .loss = 3, .accuracy = kNaN}},
+        .rate = 1e-4});
     log.write(TrainProgress{.step = 20, .gradient_norm = kNaN});
     log.write(EvalResult{.step = 20, .loss = 3.25, .best = true});
   }
@@ -86,9 +87,7 @@ TEST(RunLog, IsNotTouchedByARunThatCannotGoOn) {
   const std::string log = read_all(folder.path() / "log.jsonl") + "{\"step\":41,\"tokens\":1}\n";
   folder.write("log.jsonl", log);
   o.resume = true;
-  expect_error("another model", [&] {
-    Trainer({.learner = other, .source = source, .ranks = *alone}, o);
-  });
+  expect_error("another model", [&] { Trainer({.learner = other, .source = source, .ranks = *alone}, o); });
   EXPECT_EQ(read_all(folder.path() / "log.jsonl"), log);
 }
 

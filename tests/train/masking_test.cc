@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "support/expect_error.h"
 #include "made_up_shards.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "train/ranks/collective.h"
 #include "train/mpirun.h"
+#include "train/ranks/collective.h"
 
 namespace bertie {
 namespace {
@@ -42,7 +42,7 @@ TEST(RanksOverMpi, ThatDieStopTheOthersAndOneOfThemSaysWhatToDo) {
     EXPECT_NE(result.code, 124) << "the others went on waiting";
     EXPECT_NE(result.err.find("rank 1 (process "), std::string::npos) << result.err;
     EXPECT_NE(result.err.find("has died; all 3 ranks stop"), std::string::npos) << result.err;
-    EXPECT_NE(result.err.find("--resume"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("`resume` continues"), std::string::npos) << result.err;
     EXPECT_EQ(result.err.find("nobody stopped"), std::string::npos) << result.err;
   }
 }

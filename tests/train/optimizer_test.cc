@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
-#include "support/expect_error.h"
 #include "io/json.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
 
 namespace bertie {

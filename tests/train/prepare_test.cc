@@ -1,6 +1,4 @@
 // Text to shards: the same bytes for any number of threads and after any number of deaths.
-#include "bertie/data.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,9 +9,10 @@
 #include <map>
 #include <set>
 
+#include "bertie/data.h"
 #include "core/random.h"
-#include "support/expect_error.h"
 #include "io/folder_lock.h"
+#include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "train/data/shard_folder.h"
 

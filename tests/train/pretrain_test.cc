@@ -23,7 +23,8 @@ struct Small {
 
   Small() {
     std::string text;
-    for (int i = 0; i < 60; ++i) text += i % 2 ? "one two. three one.\n\n" : "two three two.\nthree. one two.\n\n";
+    for (int i = 0; i < 60; ++i)
+      text += i % 2 ? "one two. three one.\n\n" : "two three two.\nthree. one two.\n\n";
     const fs::path vocab =
         folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\ntwo\nthree\n.\n");
     prepare({.texts = {.inputs = {folder.write("text", text).string()}},
@@ -32,9 +33,9 @@ struct Small {
              .held_out = 0.2,
              .threads = 1});
     job.data = folder.path() / "shards";
-    job.config = folder.write(
-        "config.json",
-        R"({"model_type": "bert", "vocab_size": 9, "hidden_size": 16, "num_hidden_layers": 1,
+    job.config =
+        folder.write("config.json",
+                     R"({"model_type": "bert", "vocab_size": 9, "hidden_size": 16, "num_hidden_layers": 1,
             "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16})");
     job.max_length = 16, job.threads = 1;
     job.train.out = folder.path() / "run", job.train.batch = 4, job.train.steps = 3;

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "support/expect_error.h"
 #include "made_up_shards.h"
+#include "support/expect_error.h"
 #include "train/data/pretraining_plan.h"
 
 namespace bertie {

@@ -10,8 +10,8 @@
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "thread_ranks.h"
-#include "train/ranks/launch_advice.h"
 #include "train/loop/trainer.h"
+#include "train/ranks/launch_advice.h"
 
 namespace bertie {
 namespace {
@@ -157,8 +157,12 @@ TEST(Launcher, AdviceIsSilentWhereAllIsWell) {
 }
 
 TEST(Launcher, IsFoundInTheEnvironment) {
-  const char* names[] = {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMIX_RANK",
-                         "OMPI_MCA_odls_base_sigkill_timeout", "OMPI_MCA_orte_forward_job_control"};
+  const char* names[] = {"OMPI_COMM_WORLD_SIZE",
+                         "OMPI_COMM_WORLD_RANK",
+                         "PMI_SIZE",
+                         "PMIX_RANK",
+                         "OMPI_MCA_odls_base_sigkill_timeout",
+                         "OMPI_MCA_orte_forward_job_control"};
   for (const char* name : names) unsetenv(name);
   EXPECT_FALSE(Launcher::find().several());
   setenv("OMPI_COMM_WORLD_SIZE", "3", 1);

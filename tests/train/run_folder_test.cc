@@ -15,8 +15,8 @@
 #include "fake_learner.h"
 #include "io/json.h"
 #include "support/expect_error.h"
-#include "support/temp_folder.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 #include "train/loop/trainer.h"
 
 namespace bertie {
@@ -162,7 +162,8 @@ TEST(RunFolder, PruningSparesWhatItIsToldAndWhatLinksPointTo) {
   TempFolder place;
   RunFolder folder(place.path());
   const auto write = [](const fs::path& to) { std::ofstream(to / "config.json") << "{}"; };
-  for (uint64_t step : {10, 20, 30, 40, 50}) folder.save(step, write, fmt::format(R"({{"step": {}}})", step), step == 20);
+  for (uint64_t step : {10, 20, 30, 40, 50})
+    folder.save(step, write, fmt::format(R"({{"step": {}}})", step), step == 20);
   folder.save(5, write, R"({"step": 5})", false);
   folder.prune(1, {30});
   EXPECT_EQ(folder.steps(), (std::vector<uint64_t>{5, 20, 30, 50}));

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
-#include "support/expect_error.h"
 #include "io/json.h"
-#include "support/temp_folder.h"
+#include "support/expect_error.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 #include "thread_ranks.h"
 
 namespace bertie {
@@ -84,14 +84,16 @@ TEST(Trainer, MicroBatchesAndRanksDoNotChangeAStep) {
 TEST(Trainer, MetricsAreNamedByTheirSource) {
   TempFolder folder;
   FakeLearner learner;
-  FakeSource source(50, {{"token", Head::kMaskedLm, 0.5}, {"a", Head::kNextSentence, 2}, {"b", Head::kClassify}}),
+  FakeSource source(50,
+                    {{"token", Head::kMaskedLm, 0.5}, {"a", Head::kNextSentence, 2}, {"b", Head::kClassify}}),
       held_out(50, {{"word", Head::kMaskedLm}});
   const auto alone = join_ranks();
   TrainOptions o = fake_options(folder.path());
   o.eval_every = 20;
   TrainProgress last;
   std::vector<EvalResult> evaluated;
-  Trainer({.learner = learner, .source = source, .held_out = &held_out, .ranks = *alone, .eval_sequences = 9}, o,
+  Trainer({.learner = learner, .source = source, .held_out = &held_out, .ranks = *alone, .eval_sequences = 9},
+          o,
           {.progress = [&](const TrainProgress& p) { last = p; },
            .evaluated = [&](const EvalResult& r) { evaluated.push_back(r); }})
       .run();
@@ -389,9 +391,8 @@ TEST(Trainer, ACheckpointOfAnotherModelIsAnError) {
   f.trainer(o).run();
   FakeLearner other(60);
   o.resume = true;
-  expect_error("another model", [&] {
-    Trainer({.learner = other, .source = f.source, .ranks = *f.alone}, o);
-  });
+  expect_error("another model",
+               [&] { Trainer({.learner = other, .source = f.source, .ranks = *f.alone}, o); });
 }
 
 TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {

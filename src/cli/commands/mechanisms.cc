@@ -67,27 +67,27 @@ void count_operations(const AttentionShape& s, ReadyMechanism& r) {
   const double rows = double(s.n) * double(s.heads), d = double(s.head_size);
   r.pairs = visible_pairs(r.options.look, s.heads, s.n);
   r.forward = 4 * d * r.pairs, r.backward = 10 * d * r.pairs;
-  if (r.options.score.kind == Score::Kind::general) {
+  if (r.options.score.kind == Score::Kind::kGeneral) {
     r.forward += 2 * rows * d * d, r.backward += 4 * rows * d * d;
-  } else if (r.options.score.kind == Score::Kind::additive) {
+  } else if (r.options.score.kind == Score::Kind::kAdditive) {
     const double a = double(kAdditiveSize);
     r.forward = r.pairs * (4 * a + 2 * d) + 4 * rows * a * d;
     r.backward = r.pairs * (11 * a + 4 * d) + 8 * rows * a * d;
   }
   // Two products with each of the numbers that stand for the keys, and what makes those numbers.
   switch (r.options.compute.kind) {
-    case Compute::Kind::softmax:
+    case Compute::Kind::kSoftmax:
       break;
-    case Compute::Kind::linear:
+    case Compute::Kind::kLinear:
       r.forward = 4 * rows * d * d, r.backward = 2 * r.forward;
       break;
-    case Compute::Kind::performer:
+    case Compute::Kind::kPerformer:
       r.forward = 8 * rows * d * double(kFeatures), r.backward = 12 * rows * d * double(kFeatures);
       break;
-    case Compute::Kind::linformer:
+    case Compute::Kind::kLinformer:
       r.forward = 8 * rows * d * double(kProjectedKeys), r.backward = 18 * rows * d * double(kProjectedKeys);
       break;
-    case Compute::Kind::nystrom: {
+    case Compute::Kind::kNystrom: {
       const double l = double(std::min(kLandmarks, s.n)), inverse = double(s.heads) * 6 * 8 * l * l * l;
       r.forward = 8 * rows * d * l + inverse, r.backward = 20 * rows * d * l + 2 * inverse;
     }

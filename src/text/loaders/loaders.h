@@ -1,9 +1,9 @@
 #pragma once
 // Reads tokenizers from files. `name` is what errors call a file. All throw Error.
-#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "bertie/files.h"
 #include "text/loaders/tokenizer_config.h"
 #include "text/tokenizer_parts.h"
 
@@ -11,10 +11,10 @@ namespace bertie::text {
 
 class JsonObject;
 
-// The tokenizer's file in a directory; empty if there is none.
-std::filesystem::path find_tokenizer_file(const std::filesystem::path& directory);
-// A directory or a file, with the configuration beside it.
-TokenizerParts load_tokenizer(const std::filesystem::path& directory_or_file);
+// The name of the tokenizer's file; empty if there is none.
+std::string find_tokenizer_file(const ModelFiles& files);
+// That file, with the configuration beside it.
+TokenizerParts load_tokenizer(const ModelFiles& files);
 
 TokenizerParts read_tokenizer_json(std::string_view json, const std::string& name,
                                    const TokenizerConfig& config);

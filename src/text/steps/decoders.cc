@@ -87,9 +87,9 @@ class Fuse : public Decoder {
   }
 };
 
-class Replace : public Decoder {
+class ReplaceDecoder : public Decoder {
  public:
-  Replace(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
+  ReplaceDecoder(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) replace_all(token, from_, to_);
   }
@@ -133,9 +133,9 @@ class ByteFallback : public Decoder {
 
 // Removes up to `left` and `right` repetitions of one character from the beginning and the end of every
 // token.
-class Strip : public Decoder {
+class StripDecoder : public Decoder {
  public:
-  Strip(std::string content, size_t left, size_t right)
+  StripDecoder(std::string content, size_t left, size_t right)
       : content_(std::move(content)), left_(left), right_(right) {}
   void apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
@@ -160,13 +160,13 @@ std::unique_ptr<const Decoder> make_decoder(const JsonObject& s) {
   if (type == "Strip") {
     std::string content = s.string("content", {});
     if (count_points(content) != 1) s.unsupported("content", "one character");
-    return std::make_unique<Strip>(content, s.size("start", {}, 1000), s.size("stop", {}, 1000));
+    return std::make_unique<StripDecoder>(content, s.size("start", {}, 1000), s.size("stop", {}, 1000));
   }
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Replace") {
     std::string from = s.object("pattern").string("String", "");
     if (from.empty()) s.unsupported("pattern", "{\"String\": text}");
-    return std::make_unique<Replace>(from, s.string("content", {}));
+    return std::make_unique<ReplaceDecoder>(from, s.string("content", {}));
   }
   s.unsupported(
       "type", "WordPiece, ByteLevel, BPEDecoder, Metaspace, ByteFallback, Fuse, Replace, Strip or Sequence");

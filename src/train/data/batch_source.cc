@@ -7,7 +7,7 @@ namespace bertie {
 size_t BatchStorage::Term::count() const {
   const auto is_target = [](int32_t t) { return t >= 0; };
   if (!values.empty()) return values.size();
-  if (!soft.empty()) return soft.size() / soft_columns;
+  if (!teacher.empty()) return teacher.size() / teacher_columns;
   if (spec.head != Head::kAnswer) return size_t(std::count_if(targets.begin(), targets.end(), is_target));
   size_t answers = 0;  // a first and a last token each
   for (size_t i = 0; i + 1 < targets.size(); i += 2)
@@ -32,7 +32,7 @@ void BatchStorage::clear() {
   for (auto* v : {&ids, &types, &offsets, &target_ids, &target_offsets}) v->clear();
   for (Term& term : terms) {
     for (auto* v : {&term.rows, &term.targets}) v->clear();
-    for (auto* v : {&term.values, &term.soft}) v->clear();
+    for (auto* v : {&term.values, &term.teacher}) v->clear();
   }
 }
 

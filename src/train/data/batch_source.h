@@ -21,15 +21,16 @@ struct TermSpec {
 
 // The memory of a TrainingBatch.
 struct BatchStorage {
-  // What a LossTerm looks at; model/learner.h says which heads want which.
+  // What a LossTerm refers to; model/learner.h says which heads use which.
   struct Term {
     TermSpec spec;
     std::vector<int32_t> rows = {}, targets = {};
     std::vector<float> values = {};  // instead of targets
-    std::vector<float> soft = {};    // a teacher's logits, a row of `soft_columns` for each of `rows`
-    size_t soft_columns = 0;
+    std::vector<float> teacher = {};  // a teacher's logits, rows of `teacher_columns`; instead of targets
+    size_t teacher_columns = 0;
+    float temperature = 1;  // of the teacher
 
-    bool empty() const { return targets.empty() && values.empty() && soft.empty(); }
+    bool empty() const { return targets.empty() && values.empty() && teacher.empty(); }
     size_t count() const;  // of targets, as the learner counts them: what the loss is the mean of
   };
 

@@ -57,7 +57,8 @@ std::vector<std::string> files_in(const std::string& folder) {
     throw Error(fmt::format("cannot read {}: {}", folder, error.code().message()));
   }
   std::sort(files.begin(), files.end());
-  if (files.empty()) throw Error(fmt::format("{} has no files in it", folder), "a folder with texts", "inputs");
+  if (files.empty())
+    throw Error(fmt::format("{} has no files in it", folder), "a folder with texts", "inputs");
   return files;
 }
 
@@ -141,7 +142,8 @@ Corpus::Corpus(const TextOptions& options) : options_(options) {
   if (!known) total_ = 0;
   if (field_given && !any_json && !files_.empty())
     throw Error(fmt::format("`field` is for JSON lines, and {} is not named as such", files_[0].path),
-                "rename it to .jsonl (or .json or .ndjson, packed or not), or pipe it to standard input", "field");
+                "rename it to .jsonl (or .json or .ndjson, packed or not), or pipe it to standard input",
+                "field");
 }
 
 uint64_t Corpus::done() const { return before_ + (open_ ? open_->taken() : 0); }
@@ -166,7 +168,8 @@ void Corpus::check_utf8(std::string_view line, uint64_t number) {
   if (options_.strict) throw Error(fmt::format("{} is not valid UTF-8", where), hint, "inputs");
   if (report_.invalid_lines++ > 0) return;
   report_.first_invalid = where;
-  warn(fmt::format("{} is not valid UTF-8: bad bytes are read as U+FFFD, here and in later lines", where), hint);
+  warn(fmt::format("{} is not valid UTF-8: bad bytes are read as U+FFFD, here and in later lines", where),
+       hint);
 }
 
 // Opens the next file that is text, or JSON lines by its name.

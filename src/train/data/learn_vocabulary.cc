@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{2} << 20;  // of text that a thread takes at a time
 
-struct Block {
+struct TextBlock {
   std::string text;
   text::WordCounts counts;
   text::BertNormalized scratch;
@@ -84,7 +84,7 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   LearnedVocabulary learned;
   text::WordCounts counts;
   std::string document;
-  const auto read = [&](Block& block) {
+  const auto read = [&](TextBlock& block) {
     block.text.clear();
     while (block.text.size() < kBlockBytes && corpus.next(document)) {
       block.text += document;
@@ -94,18 +94,18 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
     learned.text_bytes += block.text.size();
     return !block.text.empty();
   };
-  const auto count = [&](Block& block) {
+  const auto count = [&](TextBlock& block) {
     block.counts.clear();
     text::count_words(block.text, normalizer, block.scratch, block.counts);
   };
-  const auto finish = [&](Block& block) {
+  const auto finish = [&](TextBlock& block) {
     counts.add(block.counts);
     for (uint64_t least = 2; counts.size() > options.max_words; ++least) {
       counts.drop_below(least);
       learned.dropped_below = std::max(learned.dropped_below, least);
     }
   };
-  in_order<Block>(options.threads > 0 ? options.threads : available_threads(), read, count, finish);
+  in_order<TextBlock>(options.threads > 0 ? options.threads : available_threads(), read, count, finish);
   learned.texts = corpus.report();
   counts.for_each([&](std::string_view, uint64_t n) { learned.words += n; });
   if (learned.words == 0) throw Error("there is no text in the inputs", "files with texts", "inputs");

@@ -35,7 +35,7 @@ class Masking {
   enum class Kind : uint8_t { kBegins, kContinues, kSpecial };
   MaskingOptions options_;
   int32_t mask_id_;
-  std::vector<Kind> kinds_;      // by id: begins a word, goes on with one
+  std::vector<Kind> kinds_;      // by id
   std::vector<int32_t> random_;  // what a random token may be: all but special ones
   struct Word {
     uint32_t begin, end;

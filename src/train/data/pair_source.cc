@@ -144,7 +144,9 @@ void Pairs::read(const std::filesystem::path& path, const Tokenizer& tokenizer, 
     append(line.substr(tab + 1), tokenizer, targets_, too_long);
     truncated_ += too_long;
   }
-  if (sequences() == 0) throw Error(fmt::format("{}: there are no pairs", path.string()), "a source, a tab and a target a line", "data");
+  if (sequences() == 0)
+    throw Error(fmt::format("{}: there are no pairs", path.string()), "a source, a tab and a target a line",
+                "data");
   for (const Texts* texts : {&sources_, &targets_}) {
     for (int32_t id : texts->ids) {
       if (size_t(id) >= vocabulary)

@@ -71,14 +71,14 @@ Stretch Planner::random_text(size_t other_than, size_t least, Random& random) co
   return {document.shard, begin, shard.first_token(sentence) - begin};
 }
 
-// Sentences are gathered until there are two and they reach the target; the first some of them are A. For
-// next-sentence prediction B is, one time in two, text of another document, and what was not used of the
-// gathered goes to the next sequence; else it is the rest. For sentence order B is the rest, and one time in
-// two the two change places.
+// Sentences are collected until there are at least two and they reach the target; A is the first few of them.
+// For next-sentence prediction B is, one time in two, text of another document, and the collected sentences
+// that A did not use go to the next sequence; else B is the rest of them. For sentence order B is the rest,
+// and one time in two A and B are swapped.
 //
-// The original takes text of another document whenever it has gathered a single sentence, so more than half
-// of its pairs are random. Here a sentence that is alone at a document's end is the next one of the sentence
-// before it, if it is a next one, and a document of a single sentence makes no pair: the halves are halves.
+// The original code also takes text of another document whenever it has collected a single sentence, so more
+// than half of its pairs are random. Here a last sentence that is left alone is paired with the one before
+// it, and a document of a single sentence makes no pair, so that half of the pairs are random.
 void Planner::plan_pairs(size_t index, Random& random, std::vector<PlannedSequence>& out) const {
   const Document& document = documents_[index];
   const Shard& shard = shards_[document.shard];
@@ -110,7 +110,7 @@ void Planner::plan_pairs(size_t index, Random& random, std::vector<PlannedSequen
 }
 
 // Blocks of the shard's documents with an end token after each, one after the other; the last may be short.
-// What comes after a block's last token is told too, so the stream's last token begins no block.
+// The token after a block's last one is predicted too, so the stream's last token starts no block.
 void Planner::plan_causal(uint32_t shard, std::vector<PlannedSequence>& out) const {
   const uint64_t length = uint64_t{shards_[shard].header().tokens} + shards_[shard].documents();
   for (uint64_t begin = 0; begin + 1 < length; begin += options_.room)

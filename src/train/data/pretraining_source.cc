@@ -95,7 +95,7 @@ class Source : public PretrainingSource {
       if (next_ < plan_.size()) break;
       empty = plan_.empty() ? empty + 1 : 0;
       if (empty > groups_.size())
-        throw Error(fmt::format("{} and its neighbours hold no text to learn from", shards_[0].name()),
+        throw Error(fmt::format("{} and the other shards hold no text to learn from", shards_[0].name()),
                     "longer documents", "data");
       next_group();
     }

@@ -1,10 +1,9 @@
 #pragma once
-// Batches for pre-training, from the shards of bertie::prepare (docs/data.md): masked language modeling alone,
-// with next-sentence or sentence-order prediction, or causal.
+// Batches for pre-training, from the shards of bertie::prepare (docs/data.md): masked language modeling
+// alone, with next-sentence or sentence-order prediction, or causal.
 //
-//   auto source = make_pretraining_source(folder, tokenizer, {.objective = Objective::kMaskedNext, .seed = 7});
-//   source->begin_step(256);
-//   source->make(0, 32, store);       // the first 32 of the step's 256
+//   auto source = make_pretraining_source(folder, tokenizer, {.objective = Objective::kMaskedNext, .seed =
+//   7}); source->begin_step(256); source->make(0, 32, store);       // the first 32 of the step's 256
 //
 // A sequence is a pure function of (shards, options, epoch, its position in the epoch): ranks, batches and
 // where a run was stopped do not matter. Masks, pairs and cuts are drawn anew in each epoch.
@@ -49,14 +48,14 @@ class PretrainingSource : public BatchSource {
   virtual uint64_t tokens() const = 0;  // in the shards
   // In the epoch that the stream is in. Reads all shards, so it is for the held-out part only.
   virtual size_t sequences() = 0;
-  // The share of tokens in documents of a single sentence, if the objective takes pairs: such a document makes
-  // none, and is not learned from.
+  // The share of tokens in documents of a single sentence, if the objective takes pairs: such a document
+  // makes none, and is not learned from.
   virtual double share_without_pairs() const = 0;
 };
 
-// `folder` is what bertie::prepare wrote. Error where there are no shards (of this part), where that folder is
-// not complete, where a shard is missing or not whole, or of another vocabulary. A shard's checksum is verified
-// when it is first used, so begin_step throws Error for one that is damaged.
+// `folder` is what bertie::prepare wrote. Error where there are no shards (of this part), where that folder
+// is not complete, where a shard is missing or not whole, or of another vocabulary. A shard's checksum is
+// verified when it is first used, so begin_step throws Error for one that is damaged.
 std::unique_ptr<PretrainingSource> make_pretraining_source(const std::filesystem::path& folder,
                                                            const Tokenizer& tokenizer,
                                                            const PretrainingOptions& options);

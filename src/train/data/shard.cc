@@ -20,8 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shards are mapped as they are");
 
-constexpr const char* kTryAgain =
-    "prepare the data again with the same options: that makes what is missing";
+constexpr const char* kTryAgain = "prepare the data again with the same options: that makes what is missing";
 
 uint64_t header_checksum(const ShardHeader& header) {
   return io::checksum(

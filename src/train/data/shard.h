@@ -22,7 +22,7 @@ enum class Part : uint32_t { kTrain = 0, kHeldOut = 1 };
 // "train-00042.tokens", "held-out-00000.tokens"
 std::string shard_name(Part part, size_t index);
 
-// The header, as it lies in the file, little-endian.
+// The header, as it is in the file, little-endian.
 struct ShardHeader {
   static constexpr std::array<char, 8> kMagic = {'B', 'R', 'T', 'S', 'H', 'A', 'R', 'D'};
   static constexpr uint32_t kVersion = 1;

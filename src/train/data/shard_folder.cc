@@ -48,7 +48,8 @@ void add(const ShardHeader& header, uint64_t file_bytes, PartSummary& to) {
 }
 
 std::string ShardManifest::text() const {
-  nlohmann::ordered_json json = {{"settings", nlohmann::ordered_json::parse(settings)}, {"complete", complete}};
+  nlohmann::ordered_json json = {{"settings", nlohmann::ordered_json::parse(settings)},
+                                 {"complete", complete}};
   if (complete)
     for (const auto& [key, part] : {std::pair{"train", &train}, {"held_out", &held_out}})
       for_each_count(*part, [&](const char* name, auto count) { json[key][name] = count; });
@@ -65,7 +66,8 @@ ShardManifest read_manifest(const fs::path& folder) {
   const nlohmann::json json = io::parse_json(io::MappedFile(name).text(), name);
   if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", name), kMakeAgain);
   ShardManifest manifest;
-  if (const auto settings = json.find("settings"); settings != json.end()) manifest.settings = settings->dump();
+  if (const auto settings = json.find("settings"); settings != json.end())
+    manifest.settings = settings->dump();
   const auto complete = json.find("complete");
   manifest.complete = complete != json.end() && *complete == true;
   if (!manifest.complete) return manifest;
@@ -86,8 +88,7 @@ std::vector<Shard> open_shards(const fs::path& folder, const Tokenizer& tokenize
   const auto path_of = [&](size_t index) { return folder / shard_name(part, index); };
   const bool has_manifest = fs::exists(folder / ShardManifest::kName, error);
   if (!has_manifest && !fs::exists(path_of(0), error))
-    throw Error(fmt::format("{} has no {} shards", folder.string(), part_name),
-                kNotShards, "data");
+    throw Error(fmt::format("{} has no {} shards", folder.string(), part_name), kNotShards, "data");
   const ShardManifest manifest = read_manifest(folder);
   if (!manifest.complete)
     throw Error(

@@ -1,6 +1,6 @@
 #pragma once
-// The folder that bertie::prepare writes and pre-training reads: shards, shards.json, which says whether all of
-// them are there and what is in them, and the files of the tokenizer that made them.
+// The folder that bertie::prepare writes and pre-training reads: shards, shards.json, which says whether all
+// of them are there and what is in them, and the files of the tokenizer that made them.
 #include <cstdint>
 #include <filesystem>
 #include <span>

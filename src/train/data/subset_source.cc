@@ -24,8 +24,8 @@ void append(BatchStorage& to, const BatchStorage& from) {
     const BatchStorage::Term& f = from.terms[i];
     // Rows are those of what the head reads: the decoder's input, where there is one.
     append_shifted(t.rows, f.rows, from.target_offsets.empty() ? to.ids.size() : to.target_ids.size());
-    append(t.targets, f.targets), append(t.values, f.values), append(t.soft, f.soft);
-    t.soft_columns = f.soft_columns;
+    append(t.targets, f.targets), append(t.values, f.values), append(t.teacher, f.teacher);
+    t.teacher_columns = f.teacher_columns, t.temperature = f.temperature;
   }
   // Where sequences end; only the first part keeps its 0 at the front.
   const auto append_offsets = [](auto& offsets, const auto& more, size_t shift) {
@@ -73,7 +73,7 @@ class SubsetSource : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> make_subset_source(std::unique_ptr<BatchSource> source, size_t all,
-                                                 size_t count) {
+                                                size_t count) {
   return std::make_unique<SubsetSource>(std::move(source), all, count);
 }
 

@@ -68,6 +68,7 @@ void BatchStep::start_sums(size_t ready_from) {
 void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_seed, size_t first_sequence,
                      const Learner::Ready* ready) {
   terms_.clear();
+  // LossTerm has no place for `soft` yet; it goes here.
   // Without targets there is no term: to a learner, rows that are empty mean all of them.
   for (size_t i = 0; i < store.terms.size(); ++i)
     if (const BatchStorage::Term& t = store.terms[i]; !t.empty())
@@ -75,6 +76,9 @@ void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_
                         .rows = t.rows,
                         .targets = t.targets,
                         .values = t.values,
+                        .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
+                                    t.teacher_columns},
+                        .temperature = t.temperature,
                         .scale = float(scales_[i])});
   term_sums_.assign(terms_.size(), LossSum());
   const TrainingBatch training{.batch = store.batch(),
@@ -123,8 +127,7 @@ const StepSums& BatchStep::learn(std::optional<uint64_t> dropout_seed, double& s
   next_bucket_ = 0, sums_end_ = learner_.gradients().size();
   const Learner::Ready nothing;
   for (size_t k = 0; k < stores_.size(); ++k)
-    pass(stores_[k], dropout_seed, mine.first + micro(k).first,
-         k + 1 == stores_.size() ? &ready_ : &nothing);
+    pass(stores_[k], dropout_seed, mine.first + micro(k).first, k + 1 == stores_.size() ? &ready_ : &nothing);
   start_sums(0);
   ranks_.finish_sums();
   sum_over_ranks();

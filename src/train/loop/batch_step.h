@@ -36,7 +36,8 @@ class BatchStep {
   struct Shape {
     size_t batch = 1, accumulate = 1;  // sequences over all ranks; micro-batches of a rank
     size_t max_length = 0;             // tokens of a sequence, to allocate once; 0: as they come
-    size_t bucket = size_t{2} << 20;   // floats that are summed together: 8 MB, enough for a network's full speed
+    size_t bucket =
+        size_t{2} << 20;  // floats that are summed together: 8 MB, enough for a network's full speed
   };
   // The arguments outlive it. Throws Error for a batch that cannot be cut so.
   BatchStep(Learner& learner, Collective& ranks, BatchSource& source, const Shape& shape);
@@ -44,7 +45,8 @@ class BatchStep {
   BatchStep& operator=(const BatchStep&) = delete;
 
   // The source's next batch: forward, backward, and gradients summed over all ranks. `seconds` becomes rank
-  // 0's on every rank, because clocks differ and the schedule must not. The sums are valid until the next call.
+  // 0's on every rank, because clocks differ and the schedule must not. The sums are valid until the next
+  // call.
   const StepSums& learn(std::optional<uint64_t> dropout_seed, double& seconds);
   // The source's next `count` sequences, forward only.
   const StepSums& evaluate(size_t count);

@@ -12,8 +12,8 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "io/sha.h"
-#include "train/ranks/rank_checks.h"
 #include "train/loop/trainer.h"
+#include "train/ranks/rank_checks.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -130,7 +130,7 @@ nlohmann::ordered_json Trainer::state() const {
 
 fs::path Trainer::save(bool best) {
   check_same_numbers(parts_.ranks,
-                      {parts_.learner.parameters(), optimizer_.first_moments(), optimizer_.second_moments()});
+                     {parts_.learner.parameters(), optimizer_.first_moments(), optimizer_.second_moments()});
   saved_step_ = step_, saved_at_ = clock_;
   if (!folder_) return {};
   checkpoint_ = folder_->save(

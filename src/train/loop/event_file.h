@@ -2,8 +2,8 @@
 // A TensorBoard event file: numbers by step, for `tensorboard --logdir`.
 //
 // The format is TensorFlow's: records (length, masked CRC-32C of it, bytes, masked CRC-32C of them) that hold
-// an Event message each; of protocol buffers it needs so little that it is written here by hand. A resumed run
-// writes a new file, whose first event says from which step on older files are void.
+// an Event message each; of protocol buffers it needs so little that it is written here by hand. A resumed
+// run writes a new file, whose first event says from which step on older files are void.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -4,8 +4,8 @@
 //   {"step":10,"tokens":81920,"epoch":0.01,"loss":10.9,"token_loss":10.2,…}
 //   {"step":500,"held_out_loss":7.9,…}
 //
-// A run that resumes from a checkpoint first removes what was logged after it, so that no step is there twice.
-// Writing allocates only where a line is longer than all before it.
+// A run that resumes from a checkpoint first removes what was logged after it, so that no step is there
+// twice. Writing allocates only where a line is longer than all before it.
 #include <cstdint>
 #include <filesystem>
 #include <span>

@@ -12,7 +12,7 @@
 namespace bertie {
 namespace {
 
-void check(const TrainOptions& o) {
+void check_update(const TrainOptions& o) {
   const auto need = [](bool good, const char* field, double value, const char* range) {
     if (!good) throw Error(fmt::format("`{}` is {}, which makes no sense", field, value), range, field);
   };
@@ -33,7 +33,7 @@ Optimizer::Optimizer(Learner& learner, const TrainOptions& options)
       count_(learner.parameters().size()),
       m_(count_ * sizeof(float)),
       v_(count_ * sizeof(float)) {
-  check(options);
+  check_update(options);
 }
 
 double Optimizer::norm() const {

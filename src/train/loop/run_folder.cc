@@ -151,7 +151,8 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
 void RunFolder::lock() {
   lock_.emplace(path_);
   if (lock_->taken())
-    throw Error(fmt::format("another process trains in {}", path_.string()), "wait for it, or another `out`", "out");
+    throw Error(fmt::format("another process trains in {}", path_.string()), "wait for it, or another `out`",
+                "out");
 }
 
 std::string RunFolder::name_of(uint64_t step) { return fmt::format("{}{:06}", kPrefix, step); }

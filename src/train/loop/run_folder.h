@@ -11,8 +11,8 @@
 //   run/log.jsonl, run/events.out.tfevents.*     train/loop/log.h
 //
 // A checkpoint is written under another name and gets its own when all of it is on the disk, so one that has
-// the name step-… is whole, unless the disk damaged it; then its checksums do not match. Older ones are removed
-// only after that. Whatever kills the process, the newest whole checkpoint is there.
+// the name step-… is whole, unless the disk damaged it; then its checksums do not match. Older ones are
+// removed only after that. Whatever kills the process, the newest whole checkpoint is there.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -43,9 +43,9 @@ class RunFolder {
     std::filesystem::path folder;
     std::string state;  // the text of state.json
   };
-  // The newest checkpoint that is whole; each newer one that is not is reported to `damaged`, with the reason.
-  // Nothing where there are no checkpoints at all. Throws Error where none is whole, and for one that may be
-  // whole but cannot be read: of a newer Bertie, or another user's.
+  // The newest checkpoint that is whole; each newer one that is not is reported to `damaged`, with the
+  // reason. Nothing where there are no checkpoints at all. Throws Error where none is whole, and for one that
+  // may be whole but cannot be read: of a newer Bertie, or another user's.
   std::optional<Found> newest(const std::function<void(const std::string&)>& damaged) const;
   // A run resumes from `found`: newer ones are moved aside under other names (each is told to `moved`), so
   // that they are not in the way of new ones, and the links are corrected: to `found`, and to `best`, a step

@@ -39,8 +39,8 @@ Rates rates_of(const TrainOptions& o) {
       throw Error(fmt::format("a warm-up of {} steps needs a run that is limited by steps alone", o.warmup),
                   kShare, "warmup");
     if (o.warmup > double(o.steps))
-      throw Error(fmt::format("a warm-up of {} steps is longer than the run of {}", o.warmup, o.steps), kShare,
-                  "warmup");
+      throw Error(fmt::format("a warm-up of {} steps is longer than the run of {}", o.warmup, o.steps),
+                  kShare, "warmup");
     rates.warmup = o.warmup / double(o.steps);
   }
   if (!(o.cooldown >= 0 && o.cooldown <= 1))

@@ -1,6 +1,6 @@
 #pragma once
-// The learning rate's schedule: a pure function of how much of the run is done, so that limits by steps, tokens
-// and time all drive it. Formulas: bertie/train.h.
+// The learning rate's schedule: a pure function of how much of the run is done, so that limits by steps,
+// tokens and time all drive it. Formulas: bertie/train.h.
 #include "bertie/train.h"
 
 namespace bertie {

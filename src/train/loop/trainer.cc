@@ -19,15 +19,15 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void check(const TrainOptions& o) {
+void check_loop(const TrainOptions& o) {
   if (o.steps == 0 && o.tokens == 0 && !(o.seconds > 0))
     throw Error("a run needs a limit: steps, tokens or time", "`steps` 20000", "steps");
   if (o.out.empty()) throw Error("a run needs a folder for its checkpoints", "`out` run", "out");
-  if (o.log_every == 0)
-    throw Error("a log line every 0 steps makes no sense", "`log_every` 10", "log_every");
+  if (o.log_every == 0) throw Error("a log line every 0 steps makes no sense", "`log_every` 10", "log_every");
   for (const auto& [field, seconds] : {std::pair("seconds", o.seconds), {"save_seconds", o.save_seconds}})
     if (!std::isfinite(seconds) || seconds < 0)
-      throw Error(fmt::format("`{}` is {}, which is not a time", field, seconds), "a number of seconds", field);
+      throw Error(fmt::format("`{}` is {}, which is not a time", field, seconds), "a number of seconds",
+                  field);
 }
 
 // The same on every machine, and a different one for each step.
@@ -46,7 +46,7 @@ Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEve
       optimizer_(parts.learner, options),
       training_(parts.learner, parts.ranks, parts.source, shape()),
       since_log_(parts.source.terms().size()) {
-  check(options);
+  check_loop(options);
   if (options_.patience > 0 && (!parts_.held_out || options_.eval_every == 0))
     throw Error("patience counts evaluations on held-out data, and this run has none",
                 "data with a held-out part and an `eval_every` above 0, or no `patience`", "patience");
@@ -119,13 +119,14 @@ void Trainer::report_skipped(const StepTaken& taken) const {
           ? fmt::format("the gradient's norm is {:.3g}, {:.0f} times the median of the last ones", taken.norm,
                         taken.norm / taken.median)
           : "its gradient has numbers that are not finite";
-  tell(events_.warning,
-       fmt::format("step {} was skipped: {}; {} steps were skipped so far", step_, why, optimizer_.skipped()));
+  tell(events_.warning, fmt::format("step {} was skipped: {}; {} steps were skipped so far", step_, why,
+                                    optimizer_.skipped()));
   if (optimizer_.skipped_in_a_row() >= kGiveUp)
-    throw Error(fmt::format("{} steps in a row were skipped: the model no longer computes finite numbers, or its "
-                            "gradients have exploded",
-                            kGiveUp),
-                "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
+    throw Error(
+        fmt::format("{} steps in a row were skipped: the model no longer computes finite numbers, or its "
+                    "gradients have exploded",
+                    kGiveUp),
+        "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
 }
 
 bool Trainer::eval_due() const {

@@ -42,8 +42,8 @@ class Trainer {
     std::string description = "{}";
     std::function<double()> clock = {};  // seconds since some time; empty: the machine's
   };
-  // Throws Error for options that make no sense, for a folder that has checkpoints already (without `resume`),
-  // and for checkpoints of another model.
+  // Throws Error for options that make no sense, for a folder that has checkpoints already (without
+  // `resume`), and for checkpoints of another model.
   Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events = {});
 
   TrainResult run();

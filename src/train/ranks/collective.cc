@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bertie/error.h"
-#include "core/parallel.h"
 #include "bertie/launcher.h"
+#include "core/parallel.h"
 #include "train/ranks/mpi/module.h"
 
 namespace bertie {

@@ -1,7 +1,8 @@
 #pragma once
-// Ranks that train together: sums over all of them, in a fixed order, so that every rank has the same bits and
-// a run gives the same ones again. With one rank everything is a no-op. The MPI implementation is a module that
-// is opened only when mpirun started the program (docs/scaling.md), so that nobody else loads MPI.
+// Ranks that train together: sums over all of them, in a fixed order, so that every rank has the same bits
+// and a run gives the same ones again. With one rank everything is a no-op. The MPI implementation is a
+// module that is opened only when mpirun started the program (docs/scaling.md), so that no other
+// program loads MPI.
 #include <cstddef>
 #include <functional>
 #include <memory>

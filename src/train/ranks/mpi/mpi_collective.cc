@@ -1,5 +1,5 @@
-// Ranks over MPI. One thread of each rank makes all MPI calls (so any MPI will do, and the thread that computes
-// never waits for a send): it takes parts from a queue and sums them while the backward pass runs.
+// Ranks over MPI. One thread of each rank makes all MPI calls (so any MPI will do, and the thread that
+// computes never waits for a send): it takes parts from a queue and sums them while the backward pass runs.
 //
 // A part of n floats on N ranks: rank r owns the r-th of N slices. Every rank sends each owner its slice; the
 // owner adds what it received in the order of ranks, its own included, and sends the sum to all. So a rank
@@ -276,8 +276,8 @@ class MpiRanks final : public Collective {
     return true;
   }
 
-  // Between two polls of the network. While the computing thread waits, this one keeps its core; else it leaves
-  // the cores to the computation.
+  // Between two polls of the network. While the computing thread waits, this one keeps its core; else it
+  // leaves the cores to the computation.
   void pause() {
     watch();
     if (awaited_)
@@ -385,7 +385,8 @@ class MpiRanks final : public Collective {
   }
 
   void begin(std::span<float> numbers) {
-    Part& part = *std::find_if(parts_.begin(), parts_.end(), [](Part& p) { return p.state == Part::State::kFree; });
+    Part& part =
+        *std::find_if(parts_.begin(), parts_.end(), [](Part& p) { return p.state == Part::State::kFree; });
     ++active_;
     part.numbers = numbers;
     part.serial = serial_++;

@@ -1,0 +1,281 @@
+// Learning: a forward pass that keeps what the backward pass needs, and back. BERT and its family are a trunk with
+// heads; the encoder-decoder is two trunks, whose output is a language model's.
+#include "model/learner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bertie/error.h"
+#include "model/heads.h"
+#include "model/parameters.h"
+#include "model/transformer_weights.h"
+#include "model/trunk.h"
+
+namespace bertie {
+namespace {
+
+// What both learners are made of. W is Weights or TransformerWeights.
+template <class W>
+class NetworkLearner : public Learner {
+ public:
+  const std::vector<TensorSpec>& tensors() const override { return w_.tensors; }
+  const std::vector<TensorSpec>& gradient_tensors() const override { return g_.tensors; }
+  size_t memory() const override { return pass_.memory(); }
+  Team& team() override { return pass_.team(); }
+
+  void learn(const TrainingBatch& training, std::span<LossSum> sums, const Ready& ready) override {
+    check(training, sums.size());
+    run(training, sums, true, ready);
+  }
+  void evaluate(const TrainingBatch& training, std::span<LossSum> sums) override {
+    check(training, sums.size());
+    TrainingBatch without_dropout = training;
+    without_dropout.dropout_seed.reset();
+    run(without_dropout, sums, false, {});
+  }
+
+  void reserve(size_t sequences, size_t length, size_t targets) override {
+    std::vector<int32_t> offsets(sequences + 1);
+    for (size_t s = 0; s <= sequences; ++s) offsets[s] = int32_t(s * length);
+    const std::vector<int32_t> rows(std::min(targets, sequences * length)), two(2 * sequences);
+    const Batch largest{.ids = {}, .offsets = offsets};
+    std::vector<LossTerm> terms;
+    for (Head head : learned_heads()) {
+      const bool answer = head == Head::kAnswer;
+      terms.push_back({.head = head, .rows = rows, .targets = answer ? std::span<const int32_t>(two) : rows});
+    }
+    const TrainingBatch training{.batch = largest, .target = largest, .terms = terms, .dropout_seed = 0};
+    std::vector<LossSum> sums(terms.size());
+    start(training, true);
+    pass_.arena.reset(pass_.arena.count([&] { compute(training, sums, true, {}); }));
+  }
+
+ protected:
+  NetworkLearner(const auto& config, const LearnerOptions& options)
+      : options_(options), w_(config, "config"), g_(config, "config"), pass_(options.threads) {}
+
+  // Once both tables are declared: memory, and fresh parameters.
+  void allocate_parameters(uint64_t seed, const std::function<float(const TensorSpec&)>& factor) {
+    w_.memory = allocate(w_.tensors, true), g_.memory = allocate_gradients(g_.tensors);
+    const auto floats = [](const W& w) {
+      return std::span(w.memory.template as<float>(), w.memory.size() / sizeof(float));
+    };
+    parameters_ = floats(w_), gradients_ = floats(g_);
+    segments_ = segments_of(w_.tensors, parameters_.data());
+    initialize(w_.tensors, seed, factor);
+  }
+
+  virtual std::vector<Head> learned_heads() const = 0;
+  virtual void check(const TrainingBatch& training, size_t sums) const = 0;
+  // Outside of the arena's run: looks at the batch. Within it: forward, losses, and back.
+  virtual void start(const TrainingBatch& training, bool learning) = 0;
+  virtual void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
+                       const Ready& ready) = 0;
+
+  TrunkPass::Options trunk_options(const TrainingBatch& training, bool learning) const {
+    return {.keep = learning,
+            .recompute = options_.recompute,
+            .dropout_seed = training.dropout_seed,
+            .first_sequence = training.first_sequence};
+  }
+  // From where on gradients are final, once a layer's are.
+  std::function<void(const LayerWeights&)> layer_ready(const Ready& ready) const {
+    if (!ready) return {};
+    return [this, &ready](const LayerWeights& g) { ready(size_t(g.qkv.floats() - gradients_.data())); };
+  }
+
+  LearnerOptions options_;
+  W w_, g_;
+  Pass pass_;
+
+ private:
+  void run(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) {
+    if (training.batch.ids.empty() && training.target.ids.empty()) return;
+    start(training, learning);
+    pass_.arena.run([&] { compute(training, sums, learning, ready); });
+    if (learning && ready) ready(0);
+  }
+};
+
+void check_sums(const TrainingBatch& training, size_t sums) {
+  if (sums != training.terms.size())
+    throw Error(fmt::format("{} sums for {} terms", sums, training.terms.size()));
+}
+
+class ModelLearner final : public NetworkLearner<Weights> {
+ public:
+  ModelLearner(const Config& config, const std::vector<Head>& heads, uint64_t seed, const LearnerOptions& options)
+      : NetworkLearner(config, options), trunk_(w_.trunk, pass_) {
+    for (Weights* w : {&w_, &g_}) {
+      w->config.architecture.clear();  // its heads say what it is
+      w->heads = heads;
+      w->has_pooler = std::any_of(heads.begin(), heads.end(), [&](Head h) { return uses_pooled(*w, h); });
+      w->declare();
+    }
+    const float less = w_.family->norm_first ? 1 / std::sqrt(2 * float(config.layers)) : 1.0f;
+    allocate_parameters(seed, [&](const TensorSpec& t) {
+      const auto* rows = std::get_if<TensorSpec::Rows>(&t.to);
+      const auto& layers = w_.trunk.layers;
+      const bool adds = rows && std::any_of(layers.begin(), layers.end(), [&](const LayerWeights& l) {
+                          return rows->linear == &l.attention_out || rows->linear == &l.down;
+                        });
+      return adds ? less : 1.0f;
+    });
+  }
+
+  void save(const std::filesystem::path& directory, Precision precision) const override {
+    save_weights(w_, directory, precision);
+  }
+
+  std::vector<std::string> load(const std::filesystem::path& directory) override {
+    const io::SafeTensors files = io::SafeTensors::open(directory);
+    const Family& f = *w_.family;
+    Checkpoint checkpoint(files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
+    const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
+    return load_parameters(w_.tensors, checkpoint, [&](const TensorSpec& t) {
+      return !t.name.starts_with(f.prefix) || (!f.pooler.empty() && t.name.starts_with(pooler));
+    });
+  }
+
+ protected:
+  std::vector<Head> learned_heads() const override { return w_.heads; }
+
+  void check(const TrainingBatch& training, size_t sums) const override {
+    check_batch(training.batch, w_.trunk.embeddings, w_.config.max_tokens(), nullptr);
+    check_sums(training, sums);
+    for (const LossTerm& term : training.terms) check_term(w_, training.batch, term);
+  }
+
+  void start(const TrainingBatch& training, bool learning) override {
+    for (const LayerWeights& l : w_.trunk.layers)  // spans stay above 0, as in Sukhbaatar et al.
+      for (size_t h = 0; l.mechanism.spans && h < w_.config.heads; ++h)
+        l.mechanism.spans[h] = std::clamp(l.mechanism.spans[h], 0.0f, 1.0f);
+    trunk_.start(training.batch, trunk_options(training, learning));
+  }
+
+  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) override {
+    const Matrix<const float> hidden = trunk_.forward();
+    const Matrix<float> d = learning ? trunk_.take_gradient() : Matrix<float>();
+    const HeadLoss heads{.w = w_, .gradient = learning ? &g_ : nullptr, .dropout = trunk_.dropout(), .pass = pass_};
+    for (size_t i = 0; i < training.terms.size(); ++i)
+      sums[i] += heads.run(training.batch, training.terms[i], hidden, d);
+    if (!learning) return;
+    // Layers that share weights are not done before the first of them.
+    const bool shared = w_.trunk.layers.size() < w_.trunk.depth();
+    trunk_.backward(g_.trunk, d, {}, shared ? layer_ready({}) : layer_ready(ready));
+  }
+
+ private:
+  TrunkPass trunk_;
+};
+
+// What the output adds is no parameter in transformers, though its checkpoints have it: it stays what it is.
+const std::string kConstant = "final_logits_bias";
+
+class TransformerLearner final : public NetworkLearner<TransformerWeights> {
+ public:
+  TransformerLearner(const TransformerConfig& config, uint64_t seed, const LearnerOptions& options)
+      : NetworkLearner(config, options), source_(w_.encoder, pass_), target_(w_.decoder, pass_) {
+    w_.declare(), g_.declare();
+    w_.place();
+    allocate_parameters(seed, [](const TensorSpec&) { return 1.0f; });
+    for (const TensorSpec& t : g_.tensors)
+      if (t.name != kConstant) learned_.push_back(t);
+  }
+
+  const std::vector<TensorSpec>& gradient_tensors() const override { return learned_; }
+
+  void save(const std::filesystem::path& directory, Precision precision) const override {
+    save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
+  }
+
+  std::vector<std::string> load(const std::filesystem::path& directory) override {
+    const io::SafeTensors files = io::SafeTensors::open(directory);
+    Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
+    return load_parameters(w_.tensors, checkpoint, [](const TensorSpec& t) { return t.name == kConstant; });
+  }
+
+ protected:
+  std::vector<Head> learned_heads() const override { return {Head::kCausalLm}; }
+
+  void check(const TrainingBatch& training, size_t sums) const override {
+    const TransformerConfig& c = w_.config;
+    check_batch(training.batch, w_.encoder.embeddings, c.positions, nullptr);
+    check_batch(training.target, w_.decoder.embeddings, c.positions, nullptr);
+    if (training.batch.size() != training.target.size())
+      throw Error(fmt::format("{} targets for {} sources", training.target.size(), training.batch.size()));
+    check_sums(training, sums);
+    const size_t tokens = training.target.ids.size();
+    for (const LossTerm& term : training.terms) {
+      if (term.head != Head::kCausalLm)
+        throw Error("an encoder-decoder learns to write its target: Head::kCausalLm");
+      check_targets(term, term.rows.empty() ? tokens : term.rows.size(), c.vocabulary, tokens);
+    }
+  }
+
+  void start(const TrainingBatch& training, bool learning) override {
+    TrunkPass::Options options = trunk_options(training, learning);
+    source_.start(training.batch, options);
+    target_.start(training.target, options);
+  }
+
+  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) override {
+    if (training.target.offsets.back() == 0) return;
+    const Matrix<const float> read = source_.forward();
+    target_.set_source({.states = read, .offsets = source_.offsets()});
+    const Matrix<const float> written = target_.forward();
+    const Matrix<float> d_source = learning ? source_.take_gradient() : Matrix<float>();
+    const Matrix<float> d = learning ? target_.take_gradient() : Matrix<float>();
+    for (size_t i = 0; i < training.terms.size(); ++i) sums[i] += loss(training.terms[i], written, d);
+    if (!learning) return;
+    target_.backward(g_.decoder, d, d_source, layer_ready(ready));
+    source_.backward(g_.encoder, d_source, {}, layer_ready(ready));
+  }
+
+ private:
+  LossSum loss(const LossTerm& term, Matrix<const float> states, Matrix<float> d) {
+    const Arena::Scope scope(pass_.arena);
+    std::span<const int32_t> rows = term.rows;
+    if (rows.empty()) {
+      int32_t* const all = pass_.arena.take<int32_t>(states.rows());
+      for (size_t i = 0; i < states.rows() && !pass_.counting(); ++i) all[i] = int32_t(i);
+      rows = {all, states.rows()};
+    }
+    const Matrix<float> x = gather_rows(states, rows, pass_);
+    const Matrix<float> dx = d.empty() ? Matrix<float>() : pass_.take(rows.size(), states.cols());
+    const LossSum sum =
+        vocabulary_loss({.x = x, .table = words(w_), .bias = w_.logits_bias, .dx = dx, .d_table = words(g_)}, term,
+                        pass_);
+    if (!d.empty()) scatter_rows(dx, rows, d, pass_);
+    return sum;
+  }
+  static Matrix<float> words(const TransformerWeights& w) {
+    return {table_numbers(w.word), w.config.vocabulary, w.config.hidden};
+  }
+
+  std::vector<TensorSpec> learned_;  // of g_
+  TrunkPass source_, target_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_learner(const Config& config, const std::vector<Head>& heads, uint64_t seed,
+                                      const LearnerOptions& options) {
+  config.check("config");
+  const Family& family = family_of(config.model_type, "config");
+  for (Head head : heads)
+    if (!has_head(family, head))
+      throw Error(fmt::format("models of type {} have no {} head", config.model_type, name_of(head).name),
+                  head == Head::kNextSentence ? "pre-train with mlm alone" : "");
+  return std::make_unique<ModelLearner>(config, heads, seed, options);
+}
+
+std::unique_ptr<Learner> make_learner(const TransformerConfig& config, uint64_t seed,
+                                      const LearnerOptions& options) {
+  config.check("config");
+  return std::make_unique<TransformerLearner>(config, seed, options);
+}
+
+}  // namespace bertie

@@ -1,0 +1,113 @@
+#pragma once
+// The trunk of a network: embeddings and the stack of layers. BERT and GPT-2 are one trunk with heads on top; the
+// encoder-decoder is two. Inference, generation with a cache and learning all go through TrunkPass: what differs is
+// what is kept.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bertie/model.h"
+#include "io/safetensors.h"
+#include "model/cache.h"
+#include "model/layer.h"
+#include "model/pass.h"
+
+namespace bertie {
+
+// y = LayerNorm(word·scale + position + type), then ALBERT's projection to the layers' width. Where norms come
+// first the sum goes on beside it, and the norm is the first layer's.
+struct EmbeddingWeights {
+  const io::TensorInfo* word = nullptr;  // (V, E), left as the file stores it: rows are converted when looked up
+  float word_scale = 1;
+  float* position = nullptr;  // (positions, E)
+  float* type = nullptr;      // (types, E); null: none
+  size_t width = 0, positions = 0, types = 0;
+  kernels::LayerNorm norm;     // without gamma: none
+  kernels::Linear projection;  // without outputs: none
+  // RoBERTa: positions begin after this id, and a padding token in the text stands there and does not count.
+  std::optional<int32_t> positions_after = {};
+  bool learns_positions = true;
+  std::optional<int32_t> constant_word = {};  // is looked up, but does not learn
+};
+
+struct TrunkWeights {
+  EmbeddingWeights embeddings;
+  LayerShape shape;
+  std::vector<LayerWeights> layers;      // those with weights of their own
+  std::vector<size_t> order;             // the layers that a token goes through; ALBERT's come more than once
+  std::vector<float> scales;             // of their scores
+  size_t first_place = 0, embedding_place = 0;  // tell dropout masks of two trunks apart
+
+  size_t depth() const { return order.size(); }
+  const LayerWeights& layer(size_t l) const { return layers[order[l]]; }
+};
+
+// Error if offsets, ids or types are wrong, or a sequence (with what the cache holds of it) is too long.
+void check_batch(const Batch& batch, const EmbeddingWeights& w, size_t max_tokens, const KeyValues* cache);
+// Error if a row that logits are wanted for is not there.
+void check_rows(std::span<const int32_t> rows, size_t tokens);
+
+// One trunk's way through one batch.
+class TrunkPass {
+ public:
+  TrunkPass(const TrunkWeights& w, Pass& pass) : w_(w), pass_(pass) {}
+
+  // What to do besides the last states.
+  struct Options {
+    KeyValues* cache = nullptr;
+    std::function<bool(size_t layer)> wants_attention = {};  // whose weights to give out
+    bool hidden_states = false;
+    CrossInput source = {};                                     // of a decoder: states; or, with no way back,
+    std::span<const Matrix<const float>> source_key_values = {};  // keys and values for each layer
+    bool keep = false, recompute = false;                       // for backward
+    std::optional<uint64_t> dropout_seed = {};
+    uint32_t first_sequence = 0;
+  };
+  // Before the pass: looks at the batch, which must live until the pass is over. The options' views too.
+  void start(const Batch& batch, const Options& options);
+
+  // What a decoder looks at, where it was not known at the start.
+  void set_source(const CrossInput& source) { options_.source = source; }
+
+  // Within Arena::run, in this order. The last hidden states.
+  Matrix<const float> forward();
+  // d: the gradient of the last states, is used up; (T, C), taken with take_gradient.
+  // `layer_done` is told when a layer's gradients are final.
+  Matrix<float> take_gradient();
+  void backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<float> d_source,
+                const std::function<void(const LayerWeights& gradient)>& layer_done);
+
+  // What forward left: views into the pass's memory.
+  std::vector<Matrix<const float>> hidden_states;
+  std::vector<const float*> attention, cross_attention;  // by layer, sequence after sequence, (H, n, m); or null
+
+  const Batch& batch() const { return batch_; }
+  std::span<const int32_t> offsets() const { return offsets_; }
+  DropoutSeed dropout() const;
+
+ private:
+  Layer layer(size_t l) const;
+  RowDropout embedding_mask() const;
+  void find_positions();
+  void embed(Matrix<float> y);
+  void embeddings_forward();
+  void embeddings_output(Matrix<float> x);
+  void embeddings_backward(const EmbeddingWeights& gradient, Matrix<float> d, Matrix<float> carry);
+  void take_states();
+  std::span<float> take_weights(size_t l, std::span<const int32_t> keys);
+
+  const TrunkWeights& w_;
+  Pass& pass_;
+  Batch batch_;
+  Options options_;
+  std::vector<int32_t> offsets_, positions_, types_;
+  std::vector<uint64_t> row_numbers_;
+  std::vector<KeptLayer> kept_;
+  kernels::Normalized embedded_;
+  Matrix<float> narrow_;  // (T, E), where embeddings are not as wide as the layers
+  LayerStates states_;
+};
+
+}  // namespace bertie
