@@ -27,7 +27,7 @@ constexpr std::string_view kTexts =
 const std::string kVocabAbout =
     std::string(
         "Learns a WordPiece vocabulary from texts: [PAD], [UNK], [CLS], [SEP], [MASK], the characters, "
-        "and then the pieces that joining the most frequent neighbours gives, again and again. Writes "
+        "and then the pieces that joining the most frequent neighbors gives, again and again. Writes "
         "vocab.txt, and tokenizer_config.json beside it, as bertie and transformers read them.\n\n") +
     std::string(kTexts);
 

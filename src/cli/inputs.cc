@@ -182,6 +182,13 @@ Inputs::Inputs(const Settings& settings, Fields fields)
       quiet_(settings.quiet),
       only_one_(first_.has_value()) {}
 Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings) {
+  if (!is_valid_utf8(context)) {
+    constexpr std::string_view kWhat = "the context is not valid UTF-8",
+                               kHint = "iconv -f latin1 -t utf8, if it is Latin-1";
+    if (strict_) throw Error(std::string(kWhat), std::string(kHint));
+    if (!quiet_) warn(fmt::format("{}: bad bytes were read as U+FFFD", kWhat), kHint);
+    context = with_valid_utf8(context);
+  }
   context_ = std::move(context);
 }
 

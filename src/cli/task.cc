@@ -21,8 +21,8 @@ bool InputBlocks::next() {
 }
 
 void InputBlocks::done() {
+  flush_output();  // whoever feeds us line by line waits for it; and whoever stops us has what is done
   throw_if_stopped();
-  if (!inputs_.ready()) flush_output();
   if (!progress_.is_due()) return;
   const double now = progress_.seconds();
   progress_.show(with_share(

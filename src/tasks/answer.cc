@@ -123,12 +123,14 @@ class Found {
 std::vector<Answering> TextModel::answer(std::span<const Question> questions,
                                          const AnswerOptions& options) const {
   require(Head::kAnswer);
-  if (options.top == 0 || options.max_answer_tokens == 0)
-    throw Error("top and max_answer_tokens are at least 1");
+  if (options.top == 0) throw Error("`top` is at least 1", "`top` 1", "top");
+  if (options.max_answer_tokens == 0)
+    throw Error("`max_answer_tokens` is at least 1", "`max_answer_tokens` 15", "max_answer_tokens");
   const size_t max_length = options.max_length.value_or(std::min<size_t>(state_->head_length(), 384));
   if (max_length > model().config().max_tokens())
-    throw Error(fmt::format("max_length {} is too long for a window: this model takes {} tokens", max_length,
-                            model().config().max_tokens()));
+    throw Error(fmt::format("`max_length` {} is too long for a window: this model takes {} tokens",
+                            max_length, model().config().max_tokens()),
+                fmt::format("`max_length` {}", model().config().max_tokens()), "max_length");
   const auto worker = state_->workers->take();
   Encoding& encoding = worker->encoding;
   Sequences& sequences = worker->sequences;

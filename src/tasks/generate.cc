@@ -14,12 +14,14 @@ namespace {
 
 void check(const GenerateOptions& o) {
   if (!(o.temperature >= 0) || std::isinf(o.temperature))
-    throw Error(fmt::format("temperature {} is out of range", o.temperature), "0 for greedy, 0.7 or 1");
+    throw Error(fmt::format("`temperature` {} is out of range", o.temperature), "0 for greedy, 0.7 or 1",
+                "temperature");
   if (!(o.top_p > 0 && o.top_p <= 1))
-    throw Error(fmt::format("top_p {} is out of range", o.top_p), "a probability above 0, at most 1");
+    throw Error(fmt::format("`top_p` {} is out of range", o.top_p), "a probability above 0, at most 1",
+                "top_p");
   if (!(o.repetition_penalty > 0) || std::isinf(o.repetition_penalty))
-    throw Error(fmt::format("repetition_penalty {} is out of range", o.repetition_penalty),
-                "1 for none, 1.2 for a little");
+    throw Error(fmt::format("`repetition_penalty` {} is out of range", o.repetition_penalty),
+                "1 for none, 1.2 for a little", "repetition_penalty");
 }
 
 // Chooses the next token. The order of work is transformers': penalty, temperature, top k, top p.

@@ -84,8 +84,9 @@ TextModel TextModel::with_threads(int threads) const {
 TextModel TextModel::with_max_length(size_t tokens) const {
   const size_t most = model().config().max_tokens();
   if (tokens != 0 && (tokens < kShortest || tokens > most))
-    throw Error(fmt::format("max_length {} is out of range: this model takes {} to {} tokens", tokens,
-                            kShortest, most));
+    throw Error(fmt::format("`max_length` {} is out of range: this model takes {} to {} tokens", tokens,
+                            kShortest, most),
+                fmt::format("`max_length` {}", most), "max_length");
   State state = *state_;
   state.max_length = tokens;
   return TextModel(std::make_shared<const State>(std::move(state)));

@@ -245,7 +245,7 @@ std::vector<Encoding> Tokenizer::State::encode_windows(std::string_view a, const
     if (length <= options.stride)
       throw Error("windows of " + std::to_string(length) + " ids cannot share " +
                       std::to_string(options.stride) + " of them with the next",
-                  "Use a smaller stride or a larger max_length.");
+                  "a smaller `stride` or a larger `max_length`", "stride");
     while (out.back().end < text.size()) {
       size_t begin = out.back().begin + length - options.stride;
       out.push_back({begin, std::min(begin + length, text.size())});

@@ -17,6 +17,8 @@ size_t columns(const std::string& line) {
 }
 
 void expect_fits(const Result& r, size_t width) {
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_GT(lines(r.out).size(), 10u) << r.out;
   for (const std::string& line : lines(r.out))  // commands stay whole, to be copied
     EXPECT_TRUE(columns(line) <= width || line.find(" bertie ") != line.npos)
         << columns(line) << ": " << line;

@@ -24,6 +24,7 @@ TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
 
 TEST(Help, CommandsOfTheGreetingThatNeedNoModelRun) {
   const ModelFolder model;
+  size_t ran = 0;
   for (const How& how : {How{}, How{.environment = {{"BERTIE_MODEL", model.name()}}}})
     for (const std::string& line : lines(run({}, how).out)) {
       if (!line.starts_with("  bertie ") || line.find("DIR") != line.npos || line.find("bench") != line.npos)
@@ -31,7 +32,9 @@ TEST(Help, CommandsOfTheGreetingThatNeedNoModelRun) {
       std::string command = line.substr(9, line.find("   ") - 9);
       if (how.environment.contains("BERTIE_MODEL")) command = "--model " + model.name() + " " + command;
       EXPECT_EQ(run_shell("$BERTIE " + command).code, 0) << command;
+      ++ran;
     }
+  EXPECT_EQ(ran, 4u);  // demo; and with a model all three
 }
 
 TEST(Help, EveryCommandHasHelpThatShowsItsUsageAndFitsEightyColumns) {
@@ -181,15 +184,18 @@ TEST(Usage, OptionsMayStandBeforeTheCommandAndAfterItsWordsInEverySpelling) {
 
 TEST(Usage, AfterTwoDashesEverythingIsText) {
   const ModelFolder model;
-  EXPECT_EQ(
-      run({"tokenize", "-m", model.name(), "--ids", "--no-special", "--", "--json", "-", "--"}).out,
-      run({"tokenize", "-m", model.name(), "--ids", "--no-special", "-f", "-"}, {.input = "--json\n-\n--\n"})
-          .out);
+  const Result words =
+      run({"tokenize", "-m", model.name(), "--ids", "--no-special", "--", "--json", "-", "--"});
+  EXPECT_EQ(lines(words.out).size(), 3u) << words.err;
+  EXPECT_EQ(words.out, run({"tokenize", "-m", model.name(), "--ids", "--no-special", "-f", "-"},
+                           {.input = "--json\n-\n--\n"})
+                           .out);
 }
 
 TEST(Usage, HelpWinsOverWhatFollows) {
   const Result r = run({"embed", "--help", "--nonsense"});
   EXPECT_EQ(r.code, 0);
+  EXPECT_TRUE(r.out.starts_with("bertie embed: ")) << r.out;
   EXPECT_EQ(r.out, run({"help", "embed"}).out);
 }
 

@@ -59,7 +59,7 @@ TEST(Inputs, AreAnsweredLineByLineWhereThePipeStaysOpen) {
     const TemporaryFolder folder;
     const std::string fifo = folder / "texts", out = folder / "out";
     ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-    int writer = open(fifo.c_str(), O_RDWR);
+    int writer = open(fifo.c_str(), O_RDWR | O_CLOEXEC);
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"-f", fifo});
     const Result r = run(arguments, {.output_to = out, .meanwhile = [&](pid_t) {
@@ -70,7 +70,7 @@ TEST(Inputs, AreAnsweredLineByLineWhereThePipeStaysOpen) {
                                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
                                          EXPECT_EQ(lines(read_all(out)).size(), line) << command[0];
                                        }
-                                       const int last = open(fifo.c_str(), O_WRONLY);
+                                       const int last = open(fifo.c_str(), O_WRONLY | O_CLOEXEC);
                                        close(std::exchange(writer, -1));
                                        close(last);
                                      }});
@@ -96,6 +96,16 @@ TEST(Inputs, ThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
     EXPECT_EQ(strict.code, 1);
     EXPECT_NE(strict.err.find(file + ":2: not valid UTF-8"), std::string::npos) << strict.err;
   }
+}
+
+TEST(Inputs, ThatAreNotUtf8InAContextAreSaidToo) {
+  const TemporaryFolder folder;
+  write_all(folder / "context", "Anna came to the caf\xe9.");
+  const std::string model = golden("question-answering-bert"), context = folder / "context";
+  const Result r = run({"answer", "--json", "-m", model, "-c", context, "Who?"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_NE(r.err.find("the context is not valid UTF-8"), std::string::npos) << r.err;
+  EXPECT_EQ(run({"answer", "--strict", "-m", model, "-c", context, "Who?"}).code, 1);
 }
 
 TEST(Inputs, HaveNoByteOrderMark) {
@@ -126,7 +136,7 @@ TEST(Inputs, SayHowFarTheyAreWithoutATerminalToo) {
     EXPECT_EQ(mkfifo(fifo.c_str(), 0600), 0);
     arguments.insert(arguments.end(), {"-m", model.name(), "-f", fifo});
     return run(arguments, {.meanwhile = [&](pid_t) {
-                 const int writer = open(fifo.c_str(), O_WRONLY);
+                 const int writer = open(fifo.c_str(), O_WRONLY | O_CLOEXEC);
                  for (int i = 0; i < 23; ++i) {
                    EXPECT_EQ(write(writer, "you\n", 4), 4);
                    std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -251,6 +261,19 @@ TEST(Json, IsOneObjectALineWithTheInputsIndexForOneInputAndForMany) {
     EXPECT_EQ(all[0]["index"], 0);
     EXPECT_EQ(all[0]["text"], "you");
   }
+}
+
+TEST(Errors, NameFlagsWhereTheLibraryNamesFields) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  EXPECT_EQ(run({"embed", "--max-length", "34", "-m", model.name(), "you"}).err,
+            "bertie: --max-length 34 is out of range: this model takes 3 to 33 tokens\n"
+            "  try: --max-length 33\n");
+  ASSERT_EQ(run({"convert", model.name(), folder / "new"}).code, 0);
+  const Result again = run({"convert", model.name(), folder / "new"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_NE(again.err.find("--force"), std::string::npos) << again.err;
+  EXPECT_EQ(again.err.find('`'), std::string::npos) << again.err;
 }
 
 TEST(Choices, AreCheckedByTheParserWithTheNearestOne) {

@@ -23,7 +23,7 @@ class Colors {
   std::vector<std::string> labels_;
 };
 
-// The text with its entities in brackets and in colour.
+// The text with its entities in brackets and in color.
 std::string marked(const CodePoints& text, const std::vector<Entity>& entities, const Style& style,
                    Colors& colors) {
   std::string out;

@@ -235,7 +235,7 @@ std::string sum_text(const SumText& sum, const Style& style, size_t width) {
   if (sum.bias) text += fmt::format(" + {} (bias)", shown(*sum.bias, sum.bias_decimals));
   text += " = ";
   const std::string result = shown(sum.result, sum.result_decimals);
-  // Painted after it is wrapped, so that colours take no columns.
+  // Painted after it is wrapped, so that colors take no columns.
   std::string out = std::string(kIndent, ' ') + wrap(text + result, width, kIndent + 2);
   const size_t place = out.rfind(result);
   return out.substr(0, place) + style.accent(result) + out.substr(place + result.size());

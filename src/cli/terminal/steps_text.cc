@@ -32,7 +32,7 @@ std::vector<size_t> by_weight(const AttentionSteps& s, size_t query) {
   return order;
 }
 
-// Lines are painted one by one: no colour reaches over a line's end.
+// Lines are painted one by one: no color reaches over a line's end.
 void each_line(std::string_view lines, const auto& use) {
   for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1))
     use(std::string(lines.substr(0, end)));
@@ -119,7 +119,7 @@ class Story {
   void input() {
     step("X", s_.x,
          s_.ids.empty()  ? "what comes in: a row of numbers for each word"
-         : s_.layer == 0 ? "what comes in: each token's embedding (word + position + type, normalised)"
+         : s_.layer == 0 ? "what comes in: each token's embedding (word + position + type, normalized)"
                          : fmt::format("what comes in: the tokens as layer {} left them", s_.layer));
     show({rows("", s_.x)});
   }
