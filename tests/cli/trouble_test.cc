@@ -179,7 +179,7 @@ TEST_F(Terminal, GetsNoEscapeSequences) {
   const std::string text = "you " + hostile +
                            " \xc2\x9b"
                            "31m \xe2\x80\xae \x7f me";
-  for (const std::string format : {"--json", "--ids", "--verbose"})
+  for (const std::string format : {"--json", "--ids", "--quiet"})
     expect_clean(run({"tokenize", "--vocab", vocab, format, text, text}, plain).out);
   expect_clean(run({"embed", "-m", "/no/" + hostile, "you"}, plain).out);
   expect_clean(run({"tokenize", "--vocab", "/no/" + hostile, "you"}, plain).out);
