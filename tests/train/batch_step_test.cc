@@ -69,7 +69,7 @@ TEST(BatchStorage, CountsTargetsAsTheLearnerDoes) {
   EXPECT_EQ(store.terms[1].count(), 2u) << "a first and a last token are one answer";
   store.terms[2].values = {0.5f, 1, 2};
   EXPECT_EQ(store.terms[2].count(), 3u);
-  store.terms[3].soft.resize(12), store.terms[3].soft_columns = 4;
+  store.terms[3].teacher.resize(12), store.terms[3].teacher_columns = 4;
   EXPECT_EQ(store.terms[3].count(), 3u);
   store.clear();
   for (const BatchStorage::Term& term : store.terms) EXPECT_TRUE(term.empty());
