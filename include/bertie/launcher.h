@@ -6,8 +6,6 @@
 // odls_base_sigkill_timeout seconds (1 by default), sends SIGTERM, waits as long again, and sends SIGKILL. So
 // SIGCONT is the first signal that a rank gets, and the two waits are the time it has to save. SIGUSR1 is
 // passed on as it is, without a time limit.
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +21,7 @@ struct BERTIE_API Launcher {
   bool forwards_job_control = false;  // SIGCONT then only means "continue"
   int kill_timeout = 1;               // odls_base_sigkill_timeout, in seconds
   // mpirun's own process and command line, where it runs on this machine.
-  pid_t process = 0;
+  int process = 0;
   std::vector<std::string> command = {};
   int cores = 0;  // that the ranks on this machine may use together
 

@@ -68,6 +68,7 @@ void BatchStep::start_sums(size_t ready_from) {
 void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_seed, size_t first_sequence,
                      const Learner::Ready* ready) {
   terms_.clear();
+  // LossTerm has no place for `soft` yet; it goes here.
   // Without targets there is no term: to a learner, rows that are empty mean all of them.
   for (size_t i = 0; i < store.terms.size(); ++i)
     if (const BatchStorage::Term& t = store.terms[i]; !t.empty())
