@@ -10,8 +10,13 @@ JOBS     ?= $(shell nproc)
 .PHONY: all demo test test-slow bench fuzz packages configure build install clean format
 all: build
 
-demo: configure
+demo:
+	@echo "1/3 Configuring: looks for a compiler and libraries, and installs what is missing."
+	@$(MAKE) --no-print-directory configure
+	@echo "2/3 Building build/bertie with $(JOBS) jobs: about 15 minutes of one core the first time, seconds after that."
 	@cmake --build build -j $(JOBS) --target bertie_program
+	@echo "3/3 Running build/bertie demo."
+	@echo
 	@build/bertie demo
 
 test: PACKAGES += $(MPI_PACKAGES)

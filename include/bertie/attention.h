@@ -173,6 +173,8 @@ class BERTIE_API Workspace {
   Workspace(Workspace&&) noexcept;
   Workspace& operator=(Workspace&&) noexcept;
 
+  size_t memory() const;  // bytes held
+
   struct Parts;
   Parts& parts() const;  // Error if it has been moved from
 

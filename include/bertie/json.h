@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bertie/convert.h"
 #include "bertie/explain.h"
@@ -61,5 +62,11 @@ BERTIE_API std::string to_json(const CachedModel& model);
 using JsonSink = std::function<void(std::string_view)>;
 BERTIE_API void write_json(const Attention& attention, const JsonInput& input, const JsonSink& sink);
 BERTIE_API void write_json(const AttentionSteps& steps, const JsonInput& input, const JsonSink& sink);
+
+// The other way round, for lines of input: the strings that a JSON object has under these keys. Throws Error
+// where it is no object or has no such string; `name` says what the object is ("line 7").
+BERTIE_API std::vector<std::string> strings_in_json(std::string_view object,
+                                                    std::span<const std::string_view> keys,
+                                                    const std::string& name);
 
 }  // namespace bertie

@@ -149,6 +149,11 @@ Workspace::Parts& Workspace::parts() const {
   if (!parts_) throw Error("attention: workspace has been moved from");
   return *parts_;
 }
+size_t Workspace::memory() const {
+  const Parts& own = parts();
+  return own.arena.capacity() + own.outer.capacity();
+}
+
 Workspace::~Workspace() = default;
 Workspace::Workspace(Workspace&&) noexcept = default;
 Workspace& Workspace::operator=(Workspace&&) noexcept = default;

@@ -208,7 +208,17 @@ std::string fish() {
 }  // namespace
 
 int completion_command(const Settings& settings) {
-  print(settings.words[0] == "bash" ? bash() : settings.words[0] == "zsh" ? zsh() : fish());
+  switch (Shell(settings.first_word)) {
+    case Shell::kBash:
+      print(bash());
+      break;
+    case Shell::kZsh:
+      print(zsh());
+      break;
+    case Shell::kFish:
+      print(fish());
+      break;
+  }
   return 0;
 }
 

@@ -2,21 +2,44 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "cli/options.h"
 
 namespace bertie::cli {
 namespace {
 
-// Flags that are not called as the field is.
-constexpr std::pair<std::string_view, std::string_view> kFlags[] = {
-    {"method", "--optimiser"},       {"seconds", "--time"},    {"save_seconds", "--save-every"},
-    {"shard_bytes", "--shard-size"}, {"tokenizer", "--vocab"}, {"whole_words", "--whole-word"}};
+// Options that are not called as the field is.
+constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+    {"method", "optimiser"},
+    {"seconds", "time"},
+    {"save_seconds", "save-every"},
+    {"shard_bytes", "shard-size"},
+    {"tokenizer", "vocab"},
+    {"whole_words", "whole-word"},
+    {"targets", "target"},
+    {"aggregation", "group"},
+    {"allow_no_answer", "may-be-empty"},
+    {"max_answer_tokens", "max-answer"},
+    {"max_question_tokens", "max-question"},
+    {"precision", "dtype"},
+};
 
+bool is_option(std::string_view name) {
+  const auto has = [&](const std::vector<Option>& options) {
+    return std::any_of(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
+  };
+  return has(global_options()) ||
+         std::any_of(commands().begin(), commands().end(), [&](const Command& c) { return has(c.options); });
+}
+
+// A field that no option sets stays as it is.
 std::string flag_of(std::string_view field) {
-  for (const auto& [name, flag] : kFlags)
-    if (name == field) return std::string(flag);
-  std::string flag = "--" + std::string(field);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
+  std::string name(field);
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const auto& [known, option] : kOptions)
+    if (known == field) name = option;
+  return is_option(name) ? "--" + name : std::string(field);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "cli/output.h"
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 namespace {
@@ -36,6 +36,11 @@ void add_options(Page& page, const std::vector<Option>& options) {
   for (const Option& option : options) {
     const std::string letter = option.letter ? fmt::format("-{}, ", option.letter) : "";
     std::string help(option.help);
+    if (!option.choices.empty() && !option.takes_other_words) {
+      std::vector<std::string_view> words;
+      for (const Choice& choice : option.choices) words.push_back(choice.word);
+      help += fmt::format(": {}", fmt::join(words, ", "));
+    }
     if (!option.standard.empty()) help += fmt::format(" (default: {})", option.standard);
     page.push_back({Block::kItem, help, letter + spelling(option)});
   }

@@ -1,23 +1,157 @@
 #include "cli/inputs.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "bertie/json.h"
+#include "bertie/utf8.h"
 #include "cli/output.h"
-#include "cli/terminal.h"
-#include "io/json.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 namespace {
 
-constexpr size_t kBlockInputs = 256;
-constexpr size_t kBlockBytes = size_t{1} << 15;
+constexpr size_t kReadBytes = size_t{1} << 16;
+constexpr size_t kMaxLine = size_t{256} << 20;  // a file without line ends is not a list of texts
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::string name_of(const std::string& file) { return file == "-" ? "standard input" : file; }
+
+[[noreturn]] void cannot_read(const std::string& file, int error) {
+  throw Error(fmt::format("cannot read {}: {}", name_of(file), std::generic_category().message(error)),
+              error == ENOENT ? "check the path, from the folder you are in" : "");
+}
+
+int open_file(const std::string& file) {
+  const int descriptor = file == "-" ? dup(STDIN_FILENO) : open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) cannot_read(file, errno);
+  return descriptor;
+}
+
+bool has_bytes(int descriptor, int milliseconds) {
+  pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return poll(&wait, 1, milliseconds) > 0;
+}
+
+// What there is to read, at most kReadBytes, added to `buffer`; 0 at the end.
+size_t read_some(int descriptor, const std::string& file, std::string& buffer) {
+  const size_t had = buffer.size();
+  while (!has_bytes(descriptor, 200)) throw_if_stopped();
+  buffer.resize(had + kReadBytes);
+  ssize_t count;
+  do count = read(descriptor, buffer.data() + had, kReadBytes);
+  while (count < 0 && errno == EINTR);
+  buffer.resize(had + size_t(std::max<ssize_t>(count, 0)));
+  if (count < 0) cannot_read(file, errno);
+  return size_t(count);
+}
+
+}  // namespace
+
+LineReader::LineReader(const Settings& settings) : words_(settings.words), files_(settings.files) {
+  if (words_.empty() && files_.empty()) {
+    if (is_terminal(STDIN_FILENO))
+      throw UsageError("there is no text to work on",
+                       "a text in quotes, --file FILE, or a pipe; --file - for typing");
+    files_.push_back("-");
+  }
+  bool known = true;
+  for (const std::string& word : words_) total_ += word.size() + 1;
+  for (const std::string& file : files_) {  // all of them now: a wrong name should not wait for its turn
+    const int descriptor = open_file(file);
+    open_.push_back(descriptor);
+    struct stat status {};
+    fstat(descriptor, &status);
+    if (S_ISDIR(status.st_mode)) cannot_read(file, EISDIR);
+    known = known && S_ISREG(status.st_mode);
+    total_ += size_t(status.st_size);
+  }
+  if (!known) total_ = 0;
+}
+
+LineReader::~LineReader() {
+  for (int descriptor : open_)
+    if (descriptor >= 0) close(descriptor);
+}
+
+bool LineReader::open_next() {
+  if (file_ >= 0) close(std::exchange(open_[next_file_ - 1], -1));
+  file_ = -1;
+  if (next_file_ == files_.size()) return false;
+  file_ = open_[next_file_++];
+  line_ = 0, ended_ = false;
+  return true;
+}
+
+// Reads on into the buffer; false at the file's end.
+bool LineReader::fill() {
+  buffer_.erase(0, std::exchange(begin_, 0));
+  const std::string& name = files_[next_file_ - 1];
+  if (buffer_.size() > kMaxLine)
+    throw Error(fmt::format("{}: a line is longer than {} MiB", name_of(name), kMaxLine >> 20),
+                "one text a line");
+  if (!ended_) ended_ = read_some(file_, name, buffer_) == 0;
+  return !ended_;
+}
+
+bool LineReader::next(std::string& text) {
+  if (next_word_ < words_.size()) {
+    text = words_[next_word_++];
+    line_ = next_word_;
+    done_ += text.size() + 1;
+    return true;
+  }
+  while (true) {
+    if (file_ < 0 && !open_next()) return false;
+    size_t end = find_line_end();
+    size_t length = end - begin_ + 1;
+    if (end == buffer_.npos) {
+      if (fill()) continue;
+      if (buffer_.empty()) {
+        if (!open_next()) return false;
+        continue;
+      }
+      end = length = buffer_.size();  // a last line without its end
+    }
+    text.assign(buffer_, begin_, end - begin_);
+    if (!text.empty() && text.back() == '\r') text.pop_back();
+    if (line_++ == 0 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+    begin_ += length;
+    searched_ = 0;
+    done_ += length;
+    return true;
+  }
+}
+
+size_t LineReader::find_line_end() {
+  const size_t end = buffer_.find('\n', begin_ + searched_);
+  searched_ = std::min(end, buffer_.size()) - begin_;
+  return end;
+}
+
+bool LineReader::ready() {
+  if (next_word_ < words_.size() || file_ < 0) return true;
+  while (find_line_end() == buffer_.npos) {
+    if (!ended_ && !has_bytes(file_, 0)) return false;
+    if (!fill()) return true;
+  }
+  return true;
+}
+
+std::string LineReader::place(size_t file, size_t line) const {
+  return file == 0 ? fmt::format("text {}", line) : fmt::format("{}:{}", name_of(files_[file - 1]), line);
+}
+
+namespace {
 
 // Two words are one input, and leave nothing to be read.
 std::optional<Input> from_words(const Settings& settings, Fields fields) {
@@ -34,40 +168,58 @@ Settings without_words(Settings settings) {
   return settings;
 }
 
+bool is_one_word(const Settings& settings) { return settings.words.size() == 1 && settings.files.empty(); }
+
 }  // namespace
 
-Inputs::Inputs(const Settings& settings) : texts_(settings) {}
+Inputs::Inputs(const Settings& settings)
+    : lines_(settings), strict_(settings.strict), quiet_(settings.quiet), only_one_(is_one_word(settings)) {}
 Inputs::Inputs(const Settings& settings, Fields fields)
-    : fields_(fields), first_(from_words(settings, fields)), texts_(without_words(settings)) {}
-Inputs::Inputs(const Settings& settings, std::string context)
-    : context_(std::move(context)), texts_(settings) {}
+    : fields_(fields),
+      first_(from_words(settings, fields)),
+      lines_(without_words(settings)),
+      strict_(settings.strict),
+      quiet_(settings.quiet),
+      only_one_(first_.has_value()) {}
+Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings) {
+  context_ = std::move(context);
+}
 
-bool Inputs::next(Input& input) {
+bool Inputs::next(Input& input, bool may_wait) {
   std::string line;
-  if (!texts_.next(line)) return false;
-  ++count_;
-  if (first_) return input = std::move(*first_), true;
-  if (fields_) return split(line, input), true;
-  input.a = std::move(line);
-  input.b = context_.value_or("");
-  return true;
+  while ((may_wait || lines_.ready()) && lines_.next(line)) {
+    input = {.a = {}, .b = {}, .index = count_++, .file = lines_.file(), .line = lines_.line()};
+    try {
+      if (first_) {
+        input.a = std::move(first_->a), input.b = std::move(first_->b);
+      } else if (fields_) {
+        split(line, input);
+      } else {
+        input.a = std::move(line);
+        input.b = context_.value_or("");
+      }
+      make_valid(input);
+      return true;
+    } catch (const Error& error) {
+      fail(input, error);
+    }
+  }
+  return false;
 }
 
 void Inputs::split(std::string& line, Input& input) const {
   const size_t begin = line.find_first_not_of(" \t");
-  const std::string where = fmt::format("line {}", count_);
   if (begin != line.npos && line[begin] == '{') {
-    const nlohmann::json object = io::parse_json(line, where);
-    input.a = io::get_string(object, fields_->a, where);
-    input.b = io::get_string(object, fields_->b, where);
+    std::vector<std::string> both = strings_in_json(line, std::array{fields_->a, fields_->b}, "the object");
+    input.a = std::move(both[0]), input.b = std::move(both[1]);
     return;
   }
   const size_t tab = line.find('\t');
   if (tab != line.npos && line.find('\t', tab + 1) != line.npos)
-    throw Error(fmt::format("{} has more than two columns: {}", where, in_quotes(line)),
+    throw Error(fmt::format("more than two columns: {}", in_quotes(line)),
                 "cut -f shows two columns of a table: cut -f 1,2 FILE");
   if (tab == line.npos)
-    throw Error(fmt::format("{} is not two texts: {}", where, in_quotes(line)),
+    throw Error(fmt::format("not two texts: {}", in_quotes(line)),
                 fmt::format("two texts with a tab between them, or {{\"{}\": …, \"{}\": …}}", fields_->a,
                             fields_->b));
   input.b = line.substr(tab + 1);
@@ -75,37 +227,42 @@ void Inputs::split(std::string& line, Input& input) const {
   input.a = std::move(line);
 }
 
-void for_each_block(Inputs& inputs, Progress& progress,
-                    const std::function<void(std::span<Input>, size_t)>& work) {
-  std::vector<Input> block;
-  while (true) {
-    const size_t first = inputs.count();
-    block.clear();
-    size_t bytes = 0;
-    Input input;
-    while (block.size() < kBlockInputs && bytes < kBlockBytes && (block.empty() || inputs.ready()) &&
-           inputs.next(input)) {
-      bytes += input.a.size() + input.b.size();
-      block.push_back(std::move(input));
-    }
-    if (block.empty()) return;
-    work(block, first);
-    if (!inputs.ready()) flush_output();
-    progress.update(inputs.count(), inputs.texts());
-  }
+void Inputs::make_valid(Input& input) {
+  const bool a = is_valid_utf8(input.a), b = context_ || is_valid_utf8(input.b);
+  if (a && b) return;
+  if (strict_) throw Error("not valid UTF-8", "iconv -f latin1 -t utf8, if it is Latin-1");
+  if (invalid_++ == 0) first_invalid_ = lines_.place(input.file, input.line);
+  if (!a) input.a = with_valid_utf8(input.a);
+  if (!b) input.b = with_valid_utf8(input.b);
+}
+
+void Inputs::fail(const Input& input, const Error& error) {
+  if (only_one_) throw Error(error.what(), error.hint(), error.field());
+  const std::string what = fmt::format("{}: {}", lines_.place(input.file, input.line), error.what());
+  if (strict_) throw Error(what, error.hint(), error.field());
+  ++failed_;
+  report_problem(what);
+  if (failed_ == 1 && !quiet_ && !error.hint().empty()) report_problem("  try: " + error.hint());
+}
+
+int Inputs::report(std::string_view what) const {
+  if (invalid_ > 0 && !quiet_)
+    warn(fmt::format("{} of {} {} are not valid UTF-8, the first is {}: bad bytes were read as U+FFFD",
+                     invalid_, count_, what, first_invalid_),
+         "iconv -f latin1 -t utf8, if it is Latin-1");
+  if (failed_ == 0) return 0;
+  warn(fmt::format("{} of {} {} could not be used", failed_, count_, what),
+       "mend them; or --strict, to stop at the first");
+  return 1;
 }
 
 std::string read_whole(const std::string& file) {
-  std::ifstream opened;
-  if (file != "-") {
-    opened.open(file, std::ios::binary);
-    if (!opened)
-      throw Error(fmt::format("cannot read {}: {}", printable(file), std::generic_category().message(errno)),
-                  "check the path, from the folder you are in");
+  const int descriptor = open_file(file);
+  std::string all;
+  while (read_some(descriptor, file, all) > 0) {
   }
-  std::istream& in = file == "-" ? std::cin : opened;
-  std::string all{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) throw Error(fmt::format("cannot read {}", file == "-" ? "standard input" : printable(file)));
+  close(descriptor);
+  if (all.starts_with(kByteOrderMark)) all.erase(0, kByteOrderMark.size());
   return all;
 }
 

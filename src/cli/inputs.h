@@ -1,18 +1,58 @@
 #pragma once
-// What the task commands work on, one input after the other: a text a line, or two texts a line.
-#include <functional>
+// What commands work on, one input after the other: a text a line, or two texts a line.
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/input.h"
-#include "cli/progress.h"
+#include "cli/options.h"
 
 namespace bertie::cli {
 
+// The texts of the command line, one after the other, holding one line at a time: first the words, then the
+// files' lines (or those of standard input). A line ends with \n or \r\n; the last one may do without. A
+// byte order mark at the start of a file is dropped.
+class LineReader {
+ public:
+  // Throws UsageError where there is nothing to read but a terminal, Error where a file cannot be opened.
+  explicit LineReader(const Settings& settings);
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // False at the end. Throws Error where reading fails.
+  bool next(std::string& text);
+  // Whether next would give something (or the end) without waiting for whoever writes to our pipe.
+  bool ready();
+  // Where the last text came from: "texts.txt:7", or "text 2" for a word.
+  size_t file() const { return next_file_; }  // 0: a word; else files count from 1
+  size_t line() const { return line_; }
+  std::string place(size_t file, size_t line) const;
+  // Bytes given out, and how many there are; 0 if nobody knows.
+  size_t done() const { return done_; }
+  size_t total() const { return total_; }
+
+ private:
+  bool fill();
+  bool open_next();
+  size_t find_line_end();  // in the buffer, or npos
+
+  std::vector<std::string> words_, files_;
+  size_t next_word_ = 0, next_file_ = 0, line_ = 0;
+  std::vector<int> open_;  // each file's descriptor, from the start: a pipe can be opened only once
+  int file_ = -1;          // the one being read
+  bool ended_ = false;     // it has no more than what is in the buffer
+  std::string buffer_;     // what was read; lines are taken from begin_ on
+  size_t begin_ = 0;
+  size_t searched_ = 0;  // bytes from begin_ on that have no line end
+  size_t done_ = 0, total_ = 0;
+};
+
 struct Input {
   std::string a, b;
+  size_t index = 0;           // from 0, bad ones counted too
+  size_t file = 0, line = 0;  // for LineReader::place
 };
 
 // The names of a line's two texts where it is JSON.
@@ -21,6 +61,8 @@ struct Fields {
 };
 inline constexpr Fields kPairFields{"text", "text_pair"}, kQuestionFields{"question", "context"};
 
+// Inputs that cannot be used are reported and counted, and the others go on; --strict makes them errors.
+// Bytes that are not UTF-8 are replaced and counted.
 class Inputs {
  public:
   // Each word and each line is a text.
@@ -30,25 +72,30 @@ class Inputs {
   // Each word and each line is a question about the same context.
   Inputs(const Settings& settings, std::string context);
 
-  bool next(Input& input);
-  bool ready() const { return texts_.ready(); }
-  const Texts& texts() const { return texts_; }
-  size_t count() const { return count_; }  // given out
+  // False at the end; and, unless it may wait, where there is none to be had at once.
+  bool next(Input& input, bool may_wait = true);
+  bool ready() { return lines_.ready(); }
+  const LineReader& lines() const { return lines_; }
+  size_t count() const { return count_; }  // met so far, bad ones too
+  bool only_one() const { return only_one_; }
+
+  // This input cannot be used. Throws under --strict, and where it is the only one.
+  void fail(const Input& input, const Error& error);
+  // Says how many failed and how many were not UTF-8; the exit code. `what` are "texts".
+  int report(std::string_view what) const;
 
  private:
   void split(std::string& line, Input& input) const;
+  void make_valid(Input& input);
 
   std::optional<Fields> fields_;
   std::optional<std::string> context_;
   std::optional<Input> first_;  // from the command line
-  Texts texts_;
-  size_t count_ = 0;
+  LineReader lines_;
+  bool strict_, quiet_, only_one_;
+  size_t count_ = 0, failed_ = 0, invalid_ = 0;
+  std::string first_invalid_;  // its place
 };
-
-// Calls work(inputs, index of the first) for a few batches' worth of inputs at a time, so that memory is
-// bounded and progress moves. Whoever feeds us line by line gets answers line by line.
-void for_each_block(Inputs& inputs, Progress& progress,
-                    const std::function<void(std::span<Input> block, size_t first)>& work);
 
 // The whole of a file; "-" is standard input.
 std::string read_whole(const std::string& file);

@@ -9,36 +9,13 @@
 #include <system_error>
 
 #include "bertie/error.h"
-#include "cli/bench.h"
 #include "cli/fields.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/terminal.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
-
-int bench_command(const Settings& settings) {
-  return bench({.what = settings.words[0],
-                .model = settings.model.value_or(""),
-                .shape = settings.shape.value_or(""),
-                .threads = int(settings.threads.value_or(0)),
-                .seconds = settings.seconds.value_or(0),
-                .path = settings.words.size() > 1 ? settings.words[1] : "",
-                .json = settings.json,
-                .size = settings.model_size.value_or(""),
-                .accumulate = settings.accumulate.value_or(1),
-                .recompute = settings.recompute,
-                .progress = !settings.quiet && (settings.verbose || (is_terminal(2) && !is_terminal(1))),
-                .attention = {.mechanisms = settings.mechanisms,
-                              .n = settings.n.value_or(0),
-                              .max_n = settings.max_n.value_or(0),
-                              .heads = settings.heads.value_or(12),
-                              .head_size = settings.head_size.value_or(64),
-                              .forward = settings.forward,
-                              .plot = settings.plot.value_or(""),
-                              .from = settings.from.value_or("")}});
-}
 
 namespace {
 
@@ -55,8 +32,8 @@ int complain(int code, std::string_view what, std::string_view hint = {}) {
   end_progress_line();
   std::fflush(stdout);  // what came before the error comes before it on a terminal too
   const Style style = Style::for_errors();
-  fmt::print(stderr, "{} {}\n", style.error("bertie:"), printable(what));
-  if (!hint.empty()) fmt::print(stderr, "  {} {}\n", style.bold("try:"), printable(hint));
+  fmt::print(stderr, "{} {}\n", style.error("bertie:"), printable(with_flags(what)));
+  if (!hint.empty()) fmt::print(stderr, "  {} {}\n", style.bold("try:"), printable(with_flags(hint)));
   return code;
 }
 
@@ -67,10 +44,13 @@ int guarded(const std::vector<std::string>& arguments) {
     return code;
   } catch (const ClosedPipe&) {
     return 0;
+  } catch (const Stopped& stopped) {
+    end_progress_line();
+    return 128 + stopped.signal;
   } catch (const UsageError& error) {
     return complain(2, error.what(), error.hint());
   } catch (const Error& error) {
-    return complain(1, with_flags(error.what()), with_flags(error.hint()));
+    return complain(1, error.what(), error.hint());
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory", "a smaller model, fewer threads or shorter texts");
   } catch (const std::system_error& error) {  // fmt::print says so when standard output breaks

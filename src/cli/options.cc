@@ -4,14 +4,10 @@
 
 #include <algorithm>
 
-#include "cli/mechanisms.h"
+#include "bertie/model.h"
+#include "cli/commands/mechanisms.h"
 
 namespace bertie::cli {
-namespace {
-
-const std::string kMechanismHelp = "for attention: one of " + mechanism_names() + "; may be given again";
-
-}  // namespace
 
 const std::vector<Option>& global_options() {
   static const std::vector<Option> table = {
@@ -24,11 +20,15 @@ const std::vector<Option>& global_options() {
       {.name = "threads",
        .letter = 't',
        .argument = "N",
-       .help = "threads to compute with",
-       .standard = "one a core",
+       .help = "threads to compute with; 0: one for every core",
+       .standard = "0",
        .to = &Settings::threads,
        .most = 1024},
       {.name = "json", .help = "print JSON, exact and for programs", .to = &Settings::json},
+      {.name = "strict",
+       .help =
+           "stop at the first input that cannot be used, and take no model with tensors it has no use for",
+       .to = &Settings::strict},
       {.name = "quiet", .letter = 'q', .help = "no progress and no warnings", .to = &Settings::quiet},
       {.name = "verbose", .letter = 'v', .help = "say more on standard error", .to = &Settings::verbose},
       {.name = "help", .letter = 'h', .help = "show help, also for a command", .to = &Settings::help},
@@ -51,6 +51,10 @@ Option file_option() {
 }
 
 namespace {
+
+Option force_option() {
+  return {.name = "force", .help = "replace a file that is there", .to = &Settings::force};
+}
 
 std::vector<Command> other_commands() {
   return {
@@ -111,17 +115,20 @@ std::vector<Command> other_commands() {
        .words = "[TEXT...]",
        .most_words = SIZE_MAX,
        .summary = "text to sentence vectors",
-       .about = "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, "
-                "pooled as the "
-                "model's modules.json says. An empty line is a text too, so that rows and lines agree.\n\n"
-                "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go "
-                "into one "
-                "array of shape (texts, dimension), which appears under its name when it is complete.",
+       .about =
+           "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, "
+           "pooled as the "
+           "model's modules.json says. An empty line is a text too, so that rows and lines agree.\n\n"
+           "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go "
+           "into one "
+           "array of shape (texts, dimension), which appears under its name when it is complete, or with "
+           "the rows that are done when it is stopped with Ctrl-C.",
        .options = {file_option(),
                    {.name = "npy",
                     .argument = "FILE",
                     .help = "write the vectors to FILE, for NumPy",
                     .to = &Settings::npy},
+                   force_option(),
                    {.name = "max-length",
                     .argument = "N",
                     .help = "cut texts at N tokens, special ones included",
@@ -165,7 +172,8 @@ std::vector<Command> other_commands() {
             {.name = "npy",
              .argument = "FILE",
              .help = "write all weights to FILE, for NumPy",
-             .to = &Settings::npy}},
+             .to = &Settings::npy},
+            force_option()},
        .examples = {{"bertie attend -m all-MiniLM-L6-v2 \"You found me.\"", "last layer, mean over heads"},
                     {"bertie attend -m all-MiniLM-L6-v2 --layer 2 --head 5 \"You found me.\"", "one head"},
                     {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
@@ -232,7 +240,7 @@ std::vector<Command> other_commands() {
            "code.",
        .examples = {{"bertie pull sentence-transformers/all-MiniLM-L6-v2", "then --model takes this name"},
                     {"bertie pull google-bert/bert-base-uncased@main", "a branch"},
-                    {"HF_TOKEN=... bertie pull organisation/private-model", "with a token"}},
+                    {"HF_TOKEN=... bertie pull organization/private-model", "with a token"}},
        .run = pull_command},
       {.name = "models",
        .words = "",
@@ -254,7 +262,7 @@ std::vector<Command> other_commands() {
                 "sentence-transformers model.\n\n"
                 "Tensors get the names that transformers gives them today. Known are the names of Google's "
                 "BERT and "
-                "ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The optimiser's "
+                "ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The optimizer's "
                 "state, "
                 "buffers and copies of tied tensors are left out. A tensor that the model has no use for is "
                 "an error, "
@@ -267,7 +275,9 @@ std::vector<Command> other_commands() {
                     .help = "numbers of the new file",
                     .standard = "as they are",
                     .to = &Settings::dtype,
-                    .choices = {{"fp32", "32 bits"}, {"fp16", "16 bits, IEEE"}, {"bf16", "16 bits, bfloat"}}},
+                    .choices = {{"fp32", "32 bits", int(Precision::kFloat32)},
+                                {"fp16", "16 bits, IEEE", int(Precision::kFloat16)},
+                                {"bf16", "16 bits, bfloat", int(Precision::kBFloat16)}}},
                    {.name = "config",
                     .argument = "FILE",
                     .help = "config.json to use",
@@ -297,13 +307,14 @@ std::vector<Command> other_commands() {
                 "the "
                 "multiplications and additions of matrix products, 3 times those of the forward pass (docs/"
                 "pretraining.md), and nothing that is computed twice.",
-       .choices = {{"encode", "forward passes with random weights of a known shape"},
-                   {"generate", "continuing a text with random weights of GPT-2's shape"},
-                   {"pretrain", "steps of pre-training on random data"},
-                   {"attention", "every mechanism from short to long: time and memory"},
-                   {"load", "from a model directory PATH to the first vector"},
-                   {"tokenize", "the text file PATH, with the tokenizer of --model"},
-                   {"gemm", "the matrix products of BERT alone"}},
+       .choices =
+           {{"encode", "forward passes with random weights of a known shape", int(Benchmark::kEncode)},
+            {"generate", "continuing a text with random weights of GPT-2's shape", int(Benchmark::kGenerate)},
+            {"pretrain", "steps of pre-training on random data", int(Benchmark::kPretrain)},
+            {"attention", "every mechanism from short to long: time and memory", int(Benchmark::kAttention)},
+            {"load", "from a model directory PATH to the first vector", int(Benchmark::kLoad)},
+            {"tokenize", "the text file PATH, with the tokenizer of --model", int(Benchmark::kTokenize)},
+            {"gemm", "the matrix products of BERT alone", int(Benchmark::kGemm)}},
        .options =
            {{.name = "model",
              .letter = 'm',
@@ -318,16 +329,18 @@ std::vector<Command> other_commands() {
                          {"xlm-roberta-base", "12 x 768"},
                          {"distilbert-base", "6 x 768"},
                          {"albert-base", "12 x 768, shared"},
-                         {"gpt2", "12 x 768, causal"}}},
+                         {"gpt2", "12 x 768, causal"}},
+             .takes_other_words = true},
             {.name = "shape",
              .argument = "S",
              .help = "for encode and pretrain: BATCHxLENGTH; for encode also sst2x32, 32 lengths as in SST-2",
              .standard = "1x128, 8x128 and sst2x32; for pretrain 32x128",
              .to = &Settings::shape,
-             .choices = {{"1x128", ""}, {"8x128", ""}, {"32x128", ""}, {"sst2x32", ""}}},
+             .choices = {{"1x128", ""}, {"8x128", ""}, {"32x128", ""}, {"sst2x32", ""}},
+             .takes_other_words = true},
             {.name = "size",
              .argument = "NAME",
-             .help = "for pretrain: tiny, mini, small, medium, base or large",
+             .help = "for pretrain",
              .standard = "tiny, mini and small",
              .to = &Settings::model_size,
              .choices = size_choices()},
@@ -344,8 +357,9 @@ std::vector<Command> other_commands() {
             {.name = "threads",
              .letter = 't',
              .argument = "N",
-             .help = "threads to compute with",
-             .standard = "one, then one a core; for attention and pretrain one a core",
+             .help = "threads to compute with; 0: one, and then one for every core (for attention and "
+                     "pretrain the latter)",
+             .standard = "0",
              .to = &Settings::threads,
              .most = 1024},
             {.name = "seconds",
@@ -355,7 +369,7 @@ std::vector<Command> other_commands() {
              .to = &Settings::seconds},
             {.name = "mechanism",
              .argument = "NAME",
-             .help = kMechanismHelp,
+             .help = "for attention; may be given again",
              .standard = "all",
              .to = &Settings::mechanisms,
              .choices = mechanism_choices()},
@@ -388,22 +402,14 @@ std::vector<Command> other_commands() {
              .most = 4096},
             {.name = "forward",
              .help = "for attention: the forward pass alone, without forward and backward together",
-             .to = &Settings::forward},
-            {.name = "plot",
-             .argument = "DIR",
-             .help = "for attention: draw time.svg, memory.svg and plots/MECHANISM.svg into DIR",
-             .to = &Settings::plot},
-            {.name = "from",
-             .argument = "FILE",
-             .help = "for attention: do not measure, take the JSON lines that --json printed",
-             .to = &Settings::from}},
+             .to = &Settings::forward}},
        .examples = {{"bertie bench encode", "everything"},
                     {"bertie bench encode --model minilm --shape 8x128 --threads 1 --json", "one number"},
                     {"bertie bench pretrain --size base --shape 32x128", "training BERT base"},
                     {"bertie bench load all-MiniLM-L6-v2", "start-up time"},
                     {"bertie bench attention --mechanism window256 --n 65536 --forward", "one point"},
-                    {"bertie bench attention --json > attention.jsonl", "all of them, to keep"},
-                    {"bertie bench attention --from attention.jsonl --plot plots", "and to draw"}},
+                    {"bertie bench attention --json > attention.jsonl",
+                     "all of them, to keep and to draw (docs/attention)"}},
        .run = bench_command},
       {.name = "help",
        .words = "[COMMAND]",
@@ -420,9 +426,10 @@ std::vector<Command> other_commands() {
        .most_words = 1,
        .summary = "completion script for your shell",
        .about = "Prints a script that teaches the shell to complete commands, options and file names.",
-       .choices = {{"bash", "source <(bertie completion bash)"},
-                   {"zsh", "bertie completion zsh > ~/.zfunc/_bertie"},
-                   {"fish", "bertie completion fish > ~/.config/fish/completions/bertie.fish"}},
+       .choices = {{"bash", "source <(bertie completion bash)", int(Shell::kBash)},
+                   {"zsh", "bertie completion zsh > ~/.zfunc/_bertie", int(Shell::kZsh)},
+                   {"fish", "bertie completion fish > ~/.config/fish/completions/bertie.fish",
+                    int(Shell::kFish)}},
        .examples = {{"source <(bertie completion bash)", "in ~/.bashrc"}},
        .run = completion_command},
   };
@@ -452,7 +459,7 @@ const std::vector<Choice>& environment() {
       {"HF_HUB_CACHE", "where pulled models are; else hub in HF_HOME, else ~/.cache/huggingface/hub"},
       {"HF_TOKEN", "token for models that are private or gated"},
       {"HF_ENDPOINT", "hub to pull from; docs/models.md has more variables"},
-      {"NO_COLOR", "if set, no colours; without a terminal there are none anyway"},
+      {"NO_COLOR", "if set, no colors; without a terminal there are none anyway"},
       {"COLUMNS", "width of tables, where it is not the terminal's"},
   };
   return table;

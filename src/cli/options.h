@@ -1,6 +1,7 @@
 #pragma once
 // The command line, said once: one table of commands and options makes the parser, the help, the man page,
 // docs/cli.md and the completion scripts.
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "bertie/error.h"
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 
 namespace bertie::cli {
 
@@ -21,6 +22,7 @@ class UsageError : public Error {
 // Everything that may be set on the command line. What nobody set is empty.
 struct Settings {
   std::vector<std::string> words;  // what is neither an option nor the command
+  int first_word = 0;              // its value, where it is a choice
 
   std::optional<std::string> model;
   std::optional<size_t> threads;
@@ -32,7 +34,8 @@ struct Settings {
   bool cased = false, ids = false, no_special = false, plain_specials = false;
 
   std::vector<std::string> targets;  // tasks
-  std::optional<std::string> context, group, apply;
+  std::optional<std::string> context;
+  std::optional<int> group, apply;  // Aggregation, Apply
   std::optional<size_t> max_answer, max_question, max_new_tokens, top_k, seed;
   std::optional<double> temperature, top_p, repetition_penalty;
   bool keep_outside = false, may_be_empty = false;
@@ -41,10 +44,10 @@ struct Settings {
   std::optional<double> seconds;
   std::vector<std::string> mechanisms;
   std::optional<size_t> n, max_n, heads, head_size;
-  std::optional<std::string> plot, from;
   bool forward = false;
 
-  std::optional<std::string> config, dtype;  // convert
+  std::optional<std::string> config;  // convert
+  std::optional<int> dtype;           // Precision
   std::vector<std::string> drop;
   bool drop_unknown = false, force = false;
 
@@ -53,7 +56,8 @@ struct Settings {
   std::optional<double> held_out;
   bool strict = false;
 
-  std::optional<std::string> data, model_size, objective, schedule, optimiser;  // pretrain
+  std::optional<std::string> data, from, model_size, objective;  // pretrain
+  std::optional<int> schedule, optimizer;                        // Schedule, OptimizerMethod
   std::optional<std::string> time_limit, token_limit, save_every;
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;
@@ -65,15 +69,20 @@ struct Settings {
   std::vector<std::string> arguments;  // all of them, as they were given
 };
 
-// A word that an argument may be, and what it means.
+// A word that an argument may be, and what it means: to the reader, and to the command (an enumerator).
 struct Choice {
   std::string_view word, help;
+  int value = 0;
 };
+
+enum class Benchmark { kEncode, kGenerate, kPretrain, kAttention, kLoad, kTokenize, kGemm };
+enum class Shell { kBash, kZsh, kFish };
 
 struct Option {
   using Target =
       std::variant<bool Settings::*, std::optional<size_t> Settings::*, std::optional<double> Settings::*,
-                   std::optional<std::string> Settings::*, std::vector<std::string> Settings::*>;
+                   std::optional<std::string> Settings::*, std::vector<std::string> Settings::*,
+                   std::optional<int> Settings::*>;  // the last one: a choice's value
   std::string_view name;
   char letter = 0;
   std::string_view argument = {};  // empty for a switch; FILE and DIR complete as such
@@ -82,7 +91,8 @@ struct Option {
   Target to;                               // says the argument's type; a list may be given again and again
   size_t least = 0, most = 1'000'000'000;  // of a number
   std::string_view example = {};           // a number that makes sense, where the standard is not one
-  std::vector<Choice> choices = {};
+  std::vector<Choice> choices = {};        // the parser takes no other words,
+  bool takes_other_words = false;          // unless this says so: then they are suggestions
 };
 
 struct Example {
@@ -120,6 +130,13 @@ struct Invocation {
 
 // Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
 Invocation parse(const std::vector<std::string>& arguments);
+
+// Whether all of a text is a number, and which.
+template <class Number>
+bool read_number(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 // "--max-length N"
 std::string spelling(const Option& option);

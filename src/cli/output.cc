@@ -1,22 +1,16 @@
 #include "cli/output.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
-#include "bertie/error.h"
-#include "cli/terminal.h"
-#include "text/unicode/unicode.h"
+#include "cli/fields.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 
@@ -24,8 +18,9 @@ namespace {
 
 [[noreturn]] void output_failed(int error) {
   if (error == EPIPE) throw ClosedPipe();
-  throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(error)),
-              error == ENOSPC ? "make room, or write somewhere else" : "");
+  throw OutputError(
+      fmt::format("cannot write to standard output: {}", std::generic_category().message(error)),
+      error == ENOSPC ? "make room, or write somewhere else" : "");
 }
 
 }  // namespace
@@ -45,9 +40,15 @@ void finish_output() {
   if (close(STDOUT_FILENO) != 0) output_failed(errno);
 }
 
-void warn(std::string_view what, std::string_view hint) {
+void report_problem(std::string_view line) {
+  end_progress_line();
   std::fflush(stdout);  // what came before comes before it on a terminal too
-  fmt::print(stderr, "bertie: {}\n  try: {}\n", what, hint);
+  fmt::print(stderr, "{}\n", printable(with_flags(line)));
+}
+
+void warn(std::string_view what, std::string_view hint) {
+  report_problem(fmt::format("bertie: {}", what));
+  if (!hint.empty()) report_problem(fmt::format("  try: {}", hint));
 }
 
 std::string with_commas(size_t number) {
@@ -71,69 +72,17 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
-void append_json(std::string& out, std::string_view text) {
-  out += '"';
-  const char* p = text.data();
-  const char* const end = p + text.size();
-  while (p < end) {
-    const text::Decoded d = text::decode_utf8(p, end);
-    if (d.point == '"' || d.point == '\\')
-      out += '\\', out += char(d.point);
-    else if (d.point == text::kReplacement)
-      out += "\uFFFD";
-    else if (const std::string_view bytes(p, d.length); d.point < 0x7F && d.point >= 0x20)
-      out += bytes;
-    else if (d.point < 0xA0 || (d.point < 0x10000 && printable(bytes) != bytes))
-      out += fmt::format("\\u{:04x}", d.point);
-    else
-      out += bytes;
-    p += d.length;
-  }
-  out += '"';
-}
-
-namespace {
-
-void append_list(std::string& out, const auto& items, const auto& append_item) {
-  out += '[';
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out += ',';
-    first = false;
-    append_item(item);
-  }
-  out += ']';
-}
-
-}  // namespace
-
-void append_json(std::string& out, std::span<const std::string> texts) {
-  append_list(out, texts, [&](const std::string& text) { append_json(out, std::string_view(text)); });
-}
-
-void append_json(std::string& out, float number) {
-  if (std::isfinite(number))
-    fmt::format_to(std::back_inserter(out), "{}", number);
-  else
-    out += "null";
-}
-
-void append_json(std::string& out, std::span<const float> numbers) {
-  append_list(out, numbers, [&](float number) { append_json(out, number); });
-}
-
-void append_json(std::string& out, std::span<const int32_t> numbers) {
-  append_list(out, numbers, [&](int32_t number) { fmt::format_to(std::back_inserter(out), "{}", number); });
-}
-
 namespace {
 
 // What the signal handler may look at. The path is set before the flag and changed only while it is off.
 char temporary_path[PATH_MAX];
 std::atomic<bool> temporary_exists{false};
 std::atomic<bool> progress_line_open{false};
+std::atomic<bool> stops_in_order{false};
+std::atomic<int> stop_signal{0};
 
 extern "C" void on_signal(int signal) {
+  if (stops_in_order && stop_signal.exchange(signal) == 0) return;
   if (temporary_exists) unlink(temporary_path);
   if (progress_line_open) (void)!write(STDERR_FILENO, "\n", 1);
   _exit(128 + signal);
@@ -155,18 +104,18 @@ void handle_signals() {
   sigaction(SIGXFSZ, &action, nullptr);  // likewise EFBIG, a file beyond ulimit -f
 }
 
-NewFile::NewFile(const std::filesystem::path& path) : file_(path) {
-  const std::string& name = file_.temporary();
-  if (name.size() >= sizeof temporary_path) return;  // longer than the system opens
-  std::memcpy(temporary_path, name.c_str(), name.size() + 1);
-  temporary_exists = true;
+StopInOrder::StopInOrder(const std::string& temporary) {
+  if (!temporary.empty() && temporary.size() < sizeof temporary_path) {
+    std::memcpy(temporary_path, temporary.c_str(), temporary.size() + 1);
+    temporary_exists = true;
+  }
+  stops_in_order = true;
 }
 
-NewFile::~NewFile() { temporary_exists = false; }
+StopInOrder::~StopInOrder() { stops_in_order = false, temporary_exists = false; }
 
-void NewFile::commit() {
-  file_.commit();
-  temporary_exists = false;
+void throw_if_stopped() {
+  if (const int signal = stop_signal) throw Stopped{signal};
 }
 
 void show_progress_line(std::string_view line) {

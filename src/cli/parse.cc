@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <numeric>
 
+#include "bertie/nearest.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
-#include "core/nearest.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 namespace {
@@ -50,19 +48,14 @@ std::string example_of(const Option& option) {
   if (!option.example.empty()) return std::string(option.example);
   const std::string_view standard = option.standard;
   Number value{};
-  const auto [rest, error] = std::from_chars(standard.data(), standard.data() + standard.size(), value);
-  if (error == std::errc() && rest == standard.data() + standard.size() && value > 0)
-    return std::string(standard);
+  if (read_number(standard, value) && value > 0) return std::string(standard);
   return fmt::format("{}", std::max<size_t>(option.least, 1));
 }
 
 template <class Number>
 Number parse_number(const Option& option, std::string_view text) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const bool good =
-      error == std::errc() && rest == end && value >= Number(option.least) && value <= Number(option.most);
+  const bool good = read_number(text, value) && value >= Number(option.least) && value <= Number(option.most);
   if (!good)
     throw UsageError(
         fmt::format("--{} takes a {}number from {} to {}, not {}", option.name,
@@ -71,7 +64,24 @@ Number parse_number(const Option& option, std::string_view text) {
   return value;
 }
 
+std::vector<std::string_view> words_of(const std::vector<Choice>& choices) {
+  std::vector<std::string_view> words;
+  for (const Choice& choice : choices) words.push_back(choice.word);
+  return words;
+}
+
+int choice_named(const Option& option, std::string_view word) {
+  for (const Choice& choice : option.choices)
+    if (choice.word == word) return choice.value;
+  if (option.takes_other_words) return 0;
+  const std::vector<std::string_view> known = words_of(option.choices);
+  const std::string_view meant = nearest(word, known);
+  throw UsageError(fmt::format("--{} takes {}, not {}", option.name, fmt::join(known, ", "), in_quotes(word)),
+                   fmt::format("--{} {}", option.name, meant.empty() ? known[0] : meant));
+}
+
 void store(const Option& option, std::string_view value, Settings& settings) {
+  const int choice = option.choices.empty() ? 0 : choice_named(option, value);
   std::visit(
       [&](auto member) {
         auto& place = settings.*member;
@@ -82,6 +92,8 @@ void store(const Option& option, std::string_view value, Settings& settings) {
           place = parse_number<size_t>(option, value);
         else if constexpr (std::is_same_v<Place, std::optional<double>>)
           place = parse_number<double>(option, value);
+        else if constexpr (std::is_same_v<Place, std::optional<int>>)
+          place = choice;
         else if constexpr (std::is_same_v<Place, std::optional<std::string>>)
           place = std::string(value);
         else
@@ -99,7 +111,7 @@ const Command& command_named(std::string_view name) {
                    meant.empty() ? "bertie help" : fmt::format("bertie {}", meant));
 }
 
-void check_words(const Command& command, const Settings& settings) {
+void check_words(const Command& command, Settings& settings) {
   if (settings.words.size() > command.most_words) {
     const std::string extra = in_quotes(settings.words[command.most_words]);
     throw UsageError(
@@ -111,13 +123,16 @@ void check_words(const Command& command, const Settings& settings) {
                                 : help_line(&command));
   }
   if (command.choices.empty()) return;
-  std::vector<std::string_view> known;
-  for (const Choice& choice : command.choices) known.push_back(choice.word);
+  const std::vector<std::string_view> known = words_of(command.choices);
   const std::string all = fmt::format("{}", fmt::join(known, ", "));
   if (settings.words.empty())
     throw UsageError(fmt::format("bertie {} needs to know what: {}", command.name, all),
                      fmt::format("bertie {} {}", command.name, known[0]));
-  if (std::find(known.begin(), known.end(), settings.words[0]) != known.end()) return;
+  const auto found = std::find(known.begin(), known.end(), settings.words[0]);
+  if (found != known.end()) {
+    settings.first_word = command.choices[size_t(found - known.begin())].value;
+    return;
+  }
   const std::string_view meant = nearest(settings.words[0], known);
   throw UsageError(
       fmt::format("bertie {} knows {}, but not {}", command.name, all, in_quotes(settings.words[0])),

@@ -3,30 +3,38 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/nearest.h"
-
 namespace bertie::cli {
 
-TextModel load_model(const Settings& settings, Head head) {
-  TextModel model = load_model(settings);
-  model.require(head);
-  return model;
+InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how)
+    : inputs_(inputs), how_(how), progress_(settings, how.shows_results) {}
+
+bool InputBlocks::next() {
+  constexpr size_t kMostBytes = size_t{1} << 15;
+  block_.clear();
+  size_t bytes = 0;
+  Input input;
+  while (block_.size() < how_.most && bytes < kMostBytes && inputs_.next(input, block_.empty())) {
+    bytes += input.a.size() + input.b.size();
+    block_.push_back(std::move(input));
+  }
+  return !block_.empty();
 }
 
-size_t choice_of(std::string_view option, const std::optional<std::string>& argument,
-                 const std::vector<std::string_view>& words) {
-  if (!argument) return 0;
-  const auto found = std::find(words.begin(), words.end(), *argument);
-  if (found != words.end()) return size_t(found - words.begin());
-  const std::string_view meant = nearest(*argument, words);
-  throw UsageError(fmt::format("--{} knows no {}", option, in_quotes(*argument)),
-                   meant.empty() ? fmt::format("--{} {}", option, fmt::join(words, ", or "))
-                                 : fmt::format("--{} {}", option, meant));
+void InputBlocks::done() {
+  throw_if_stopped();
+  if (!inputs_.ready()) flush_output();
+  if (!progress_.is_due()) return;
+  const double now = progress_.seconds();
+  progress_.show(with_share(
+      fmt::format("{} {}, {:.0f}/s", with_commas(inputs_.count()), how_.what, double(inputs_.count()) / now),
+      double(inputs_.lines().done()), double(inputs_.lines().total()), now));
 }
 
-Progress progress_of(const Settings& settings, std::string_view what) {
-  const bool watched = settings.verbose || (is_terminal(2) && !is_terminal(1));
-  return Progress(watched && !settings.quiet, what);
+int InputBlocks::finish() {
+  const double now = progress_.seconds();
+  progress_.finish(fmt::format("{} {} in {:.1f} s, {:.0f}/s{}", with_commas(inputs_.count()), how_.what, now,
+                               double(inputs_.count()) / std::max(now, 1e-3), how_.where));
+  return inputs_.report(how_.what);
 }
 
 std::vector<std::string_view> texts_of(std::span<const Input> block) {
@@ -41,20 +49,24 @@ std::vector<TextPair> pairs_of(std::span<const Input> block) {
   return pairs;
 }
 
-JsonInput input_of(size_t index, const Input& input, bool pair) {
-  if (pair) return {.index = index, .a = input.a, .b = input.b};
-  return {.index = index, .text = input.a};
+JsonInput input_of(const Input& input, bool pair) {
+  if (pair) return {.index = input.index, .a = input.a, .b = input.b};
+  return {.index = input.index, .text = input.a};
+}
+
+JsonInput input_of(std::string_view text, const std::optional<std::string>& pair) {
+  if (pair) return {.index = 0, .a = text, .b = *pair};
+  return {.index = 0, .text = text};
 }
 
 void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
-                 std::string_view what) {
+                 std::string_view what, std::optional<size_t> max_length) {
   if (cut == 0 || settings.quiet) return;
+  const size_t length = max_length.value_or(model.max_length(Head::kClassify));
   const size_t most = model.model().config().max_tokens();
-  warn(fmt::format("{} of {} {} had more than {} tokens and were cut", cut, count, what,
-                   model.max_length(Head::kClassify)),
-       model.max_length(Head::kClassify) < most
-           ? fmt::format("--max-length {}, the most this model takes, or shorter {}", most, what)
-           : fmt::format("shorter {}: this model takes no more", what));
+  warn(fmt::format("{} of {} {} had more than {} tokens and were cut", cut, count, what, length),
+       length < most ? fmt::format("--max-length {}, the most this model takes, or shorter {}", most, what)
+                     : fmt::format("shorter {}: this model takes no more", what));
 }
 
 std::string percent(float share) {

@@ -1,35 +1,102 @@
 #pragma once
-// What the task commands share: loading, progress, warnings, and scores for the eye.
+// What the commands over many inputs share: going through them, warnings, and scores for the eye.
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bertie/json.h"
 #include "bertie/text_model.h"
 #include "cli/inputs.h"
+#include "cli/model.h"
 #include "cli/output.h"
-#include "cli/terminal.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 
-// The model, if it can do what `head` does; --max-length and --threads are obeyed.
-TextModel load_model(const Settings& settings, Head head);
+struct ForEach {
+  std::string_view what = "texts";  // are the inputs
+  size_t most = 256;                // inputs that are computed together
+  bool shows_results = true;        // on standard output, while it goes on
+  std::string where = {};           // they go to, for the last line of progress
+};
 
-// Which of `words` an option's argument is; the first where it was not given. UsageError for another word.
-size_t choice_of(std::string_view option, const std::optional<std::string>& argument,
-                 const std::vector<std::string_view>& words);
+// A few batches' worth of inputs at a time, so that memory is bounded and progress moves; but no more than
+// there are without waiting: whoever feeds us line by line gets answers line by line.
+class InputBlocks {
+ public:
+  InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how);
 
-// Progress on standard error where it does not get between results on the same terminal.
-Progress progress_of(const Settings& settings, std::string_view what);
+  bool next();  // false at the end
+  std::span<const Input> block() const { return block_; }
+  void done();   // with a block: results are out, progress moves
+  int finish();  // says what is to be said at the end; the exit code
+
+ private:
+  Inputs& inputs_;
+  ForEach how_;
+  ProgressLine progress_;
+  std::vector<Input> block_;
+};
+
+// compute(inputs) gives a result for each of some inputs, show(input, result) prints one. An Error of compute
+// is an input's own where others of its block go through, and then these go on; --strict ends at once. Errors
+// of show are nobody's input. Returns the exit code.
+template <class Compute, class Show>
+int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how, const Compute& compute,
+                   const Show& show) {
+  using Results = decltype(compute(std::span<const Input>()));
+  std::optional<Error> error;
+  const auto attempt = [&](std::span<const Input> some) -> std::optional<Results> {
+    try {
+      return compute(some);
+    } catch (const UsageError&) {
+      throw;
+    } catch (const OutputError&) {
+      throw;
+    } catch (const Error& thrown) {
+      error = thrown;
+      return {};
+    }
+  };
+  InputBlocks blocks(settings, inputs, how);
+  while (blocks.next()) {
+    const std::span<const Input> block = blocks.block();
+    if (std::optional<Results> results = attempt(block)) {
+      for (size_t i = 0; i < block.size(); ++i) show(block[i], (*results)[i]);
+    } else if (block.size() == 1 || settings.strict) {
+      if (block.size() > 1) throw *error;
+      inputs.fail(block[0], *error);
+    } else {
+      bool any = false;
+      std::vector<std::optional<Error>> errors(block.size());
+      for (size_t i = 0; i < block.size(); ++i) {
+        if (std::optional<Results> result = attempt(block.subspan(i, 1)))
+          any = true, show(block[i], (*result)[0]);
+        else
+          errors[i] = error;
+      }
+      if (!any) throw *error;  // not the inputs' fault, it seems
+      for (size_t i = 0; i < block.size(); ++i)
+        if (errors[i]) inputs.fail(block[i], *errors[i]);
+    }
+    blocks.done();
+  }
+  return blocks.finish();
+}
 
 std::vector<std::string_view> texts_of(std::span<const Input> block);
 std::vector<TextPair> pairs_of(std::span<const Input> block);
 
 // What a line of JSON says of an input: a text, or the two of a pair.
-JsonInput input_of(size_t index, const Input& input, bool pair = false);
+JsonInput input_of(const Input& input, bool pair = false);
+// The same for commands with one text, and perhaps --pair.
+JsonInput input_of(std::string_view text, const std::optional<std::string>& pair);
 
-// "3 of 90 texts had more than 512 tokens and were cut".
+// "3 of 90 texts had more than 512 tokens and were cut". `max_length` is where the model's own is not meant.
 void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
-                 std::string_view what);
+                 std::string_view what, std::optional<size_t> max_length = {});
 
 std::string percent(float share);  // " 42.1%"
 // A bar of up to `width` columns, in eighths of one.

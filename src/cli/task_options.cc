@@ -1,34 +1,40 @@
 // The table's chapter about tasks: what can be done with texts and a checkpoint that was trained for it.
+#include "bertie/results.h"
 #include "cli/options.h"
 
 namespace bertie::cli {
 namespace {
 
-const Option kPairFile{
-    .name = "file",
-    .letter = 'f',
-    .argument = "FILE",
-    .help =
-        "read pairs from FILE, one a line: two texts with a tab between them, or a JSON object with "
-        "\"text\" and \"text_pair\"; - is standard input; may be given again",
-    .to = &Settings::files};
+Option pair_file() {
+  return {.name = "file",
+          .letter = 'f',
+          .argument = "FILE",
+          .help =
+              "read pairs from FILE, one a line: two texts with a tab between them, or a JSON object with "
+              "\"text\" and \"text_pair\"; - is standard input; may be given again",
+          .to = &Settings::files};
+}
 
-const Option kMaxLength{.name = "max-length",
-                        .argument = "N",
-                        .help = "cut texts at N tokens, special ones included",
-                        .standard = "the model's",
-                        .to = &Settings::max_length,
-                        .least = 4};
+Option max_length() {
+  return {.name = "max-length",
+          .argument = "N",
+          .help = "cut texts at N tokens, special ones included",
+          .standard = "the model's",
+          .to = &Settings::max_length,
+          .least = 4};
+}
 
-const Option kApply{.name = "apply",
-                    .argument = "F",
-                    .help = "how numbers become scores: by-problem, softmax, sigmoid or nothing",
-                    .standard = "by-problem",
-                    .to = &Settings::apply,
-                    .choices = {{"by-problem", "what the model was trained for"},
-                                {"softmax", "one of the labels is right"},
-                                {"sigmoid", "each label is right or wrong by itself"},
-                                {"nothing", "the numbers as they are"}}};
+Option apply() {
+  return {.name = "apply",
+          .argument = "F",
+          .help = "how numbers become scores",
+          .standard = "by-problem",
+          .to = &Settings::apply,
+          .choices = {{"by-problem", "what the model was trained for", int(Apply::kByProblem)},
+                      {"softmax", "one of the labels is right", int(Apply::kSoftmax)},
+                      {"sigmoid", "each label is right or wrong by itself", int(Apply::kSigmoid)},
+                      {"nothing", "the numbers as they are", int(Apply::kNothing)}}};
+}
 
 Option top(std::string_view help, std::string_view standard) {
   return {
@@ -54,7 +60,7 @@ std::vector<Command> task_commands() {
                     .help = "text that the others are compared with",
                     .to = &Settings::query},
                    top("print the K best", "10"),
-                   kMaxLength},
+                   max_length()},
        .examples = {{"bertie similar -m all-MiniLM-L6-v2 --query \"a sunny day\" --file texts.txt",
                      "the ten nearest lines"},
                     {"bertie similar -m all-MiniLM-L6-v2 \"A cat.\" \"A kitten.\" \"A car.\"",
@@ -68,14 +74,14 @@ std::vector<Command> task_commands() {
            "Gives the likeliest tokens for every mask of each TEXT, each line of each FILE, or each line "
            "of standard input. The mask is [MASK] for BERT, DistilBERT and ALBERT and <mask> for "
            "RoBERTa. Several masks are filled each by itself.\n\n"
-           "With --json, an object a text: text, and masks with token, score, id and sequence.",
+           "With --json, an object a text: index, text, and masks with token, score, id and sequence.",
        .options = {file_option(),
                    top("candidates for each mask", "5"),
                    {.name = "target",
                     .argument = "WORD",
                     .help = "only this word, and others that are given so, are candidates",
                     .to = &Settings::targets},
-                   kMaxLength},
+                   max_length()},
        .examples = {{"bertie fill-mask -m bert-base-uncased \"Paris is the [MASK] of France.\"",
                      "five candidates"},
                     {"bertie fill-mask -m bert-base-uncased --target city --target capital --file texts.txt",
@@ -88,8 +94,8 @@ std::vector<Command> task_commands() {
        .about =
            "Says how likely the second TEXT follows the first (BERT), or that the two stand in the right "
            "order (ALBERT).\n\n"
-           "With --json, an object a pair: a, b and is_next, a probability.",
-       .options = {kPairFile, kMaxLength},
+           "With --json, an object a pair: index, a, b and is_next, a probability.",
+       .options = {pair_file(), max_length()},
        .examples = {{"bertie next-sentence -m bert-base-uncased \"It rained.\" \"We got wet.\"", "one pair"},
                     {"bertie next-sentence -m bert-base-uncased --json --file pairs.tsv", "a file of pairs"}},
        .run = next_sentence_command},
@@ -100,9 +106,9 @@ std::vector<Command> task_commands() {
        .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, with "
                 "the names that the model has for them. One text shows all labels, many the best one each; "
                 "--top says otherwise.\n\n"
-                "With --json, an object a text: text, and labels with label and score, best first.",
-       .options = {file_option(), top("show the K best labels", "all for one text, 1 for many"), kApply,
-                   kMaxLength},
+                "With --json, an object a text: index, text, and labels with label and score, best first.",
+       .options = {file_option(), top("show the K best labels", "all for one text, 1 for many"), apply(),
+                   max_length()},
        .examples = {{"bertie classify -m distilbert-sst2 \"A fine film.\"", "one text"},
                     {"bertie classify -m distilbert-sst2 --json < reviews.txt > labels.jsonl", "many"}},
        .run = classify_command},
@@ -111,9 +117,9 @@ std::vector<Command> task_commands() {
        .most_words = 2,
        .summary = "labels of pairs: entailment, paraphrase, similarity",
        .about = "Gives the labels of two texts together, for models that were trained on pairs.\n\n"
-                "With --json, an object a pair: a, b, and labels with label and score.",
-       .options = {kPairFile, top("show the K best labels", "all for one pair, 1 for many"), kApply,
-                   kMaxLength},
+                "With --json, an object a pair: index, a, b, and labels with label and score.",
+       .options = {pair_file(), top("show the K best labels", "all for one pair, 1 for many"), apply(),
+                   max_length()},
        .examples = {{"bertie pair -m roberta-mnli \"A man sleeps.\" \"Somebody is awake.\"", "one pair"},
                     {"bertie pair -m roberta-mnli --file pairs.jsonl", "a file of pairs"}},
        .run = pair_command},
@@ -121,23 +127,24 @@ std::vector<Command> task_commands() {
        .words = "[TEXT...]",
        .most_words = SIZE_MAX,
        .summary = "names, places and other entities, marked in the text",
-       .about =
-           "Finds the entities of each TEXT, each line of each FILE, or each line of standard input. "
-           "Places count code points. A text that is longer than the model takes goes in windows that "
-           "overlap; nothing is left out.\n\n"
-           "With --json, an object a text: text, and entities with label, score, text, word, start, end, "
-           "first_token and token_count.",
+       .about = "Finds the entities of each TEXT, each line of each FILE, or each line of standard input. "
+                "Places count code points. A text that is longer than the model takes goes in windows that "
+                "overlap; nothing is left out.\n\n"
+                "With --json, an object a text: index, text, and entities with label, score, text, word, "
+                "start, end, "
+                "first_token and token_count.",
        .options = {file_option(),
                    {.name = "group",
                     .argument = "HOW",
-                    .help = "how pieces become entities: none, simple, first, average or max",
+                    .help = "how pieces become entities",
                     .standard = "simple",
                     .to = &Settings::group,
-                    .choices = {{"none", "every piece by itself"},
-                                {"simple", "neighbours with the same label"},
-                                {"first", "a word has its first piece's label"},
-                                {"average", "a word has the label of its pieces' mean scores"},
-                                {"max", "a word has the label of its surest piece"}}},
+                    .choices = {{"none", "every piece by itself", int(Aggregation::kNone)},
+                                {"simple", "neighbors with the same label", int(Aggregation::kSimple)},
+                                {"first", "a word has its first piece's label", int(Aggregation::kFirst)},
+                                {"average", "a word has the label of its pieces' mean scores",
+                                 int(Aggregation::kAverage)},
+                                {"max", "a word has the label of its surest piece", int(Aggregation::kMax)}}},
                    {.name = "keep-outside",
                     .help = "also what is no entity (label O)",
                     .to = &Settings::keep_outside},
@@ -163,7 +170,8 @@ std::vector<Command> task_commands() {
        .about =
            "Cuts the answer to QUESTION out of CONTEXT, or out of a file with --context: then every word "
            "and every line is a question about it. A long context goes in windows.\n\n"
-           "With --json, an object a question: question, and answers with answer, score, start and end "
+           "With --json, an object a question: index, question, and answers with answer, score, start and "
+           "end "
            "in code points of the context.",
        .options = {{.name = "file",
                     .letter = 'f',
@@ -218,7 +226,7 @@ std::vector<Command> task_commands() {
            "Continues each PROMPT, each line of each FILE, or each line of standard input, and shows the "
            "text as it grows. Greedy unless --temperature, --top-k, --top-p or --seed ask for drawing; "
            "the same seed draws the same text everywhere.\n\n"
-           "With --json, an object a prompt: text, generated, ids, finish_reason, prompt_tokens and "
+           "With --json, an object a prompt: index, text, generated, ids, finish_reason, prompt_tokens and "
            "prompt_truncated.",
        .options = {file_option(),
                    {.name = "max-new-tokens",

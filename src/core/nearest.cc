@@ -1,4 +1,4 @@
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // AttentionSteps as JSON: layers and heads are counted from 1, as people do.
 #include "bertie/json.h"
 
-#include "tasks/json_writer.h"
+#include "bertie/json_writer.h"
 
 namespace bertie {
 

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "bertie/error.h"
+#include "bertie/nearest.h"
 #include "core/checked.h"
-#include "core/nearest.h"
 #include "hub/files.h"
 #include "io/file.h"
 #include "io/json.h"

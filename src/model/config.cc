@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 #include "io/json.h"
 #include "io/model_file_names.h"
 #include "model/attention_config.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bertie/error.h"
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "io/atomic_file.h"

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "bertie/error.h"
-#include "tasks/code_points.h"
+#include "bertie/utf8.h"
 #include "tasks/text_model_state.h"
 #include "text/unicode/unicode.h"
 

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "bertie/error.h"
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"

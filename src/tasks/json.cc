@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "tasks/json_writer.h"
+#include "bertie/json_writer.h"
 
 namespace bertie {
 namespace {

@@ -1,7 +1,8 @@
-#include "tasks/json_writer.h"
+#include "bertie/json_writer.h"
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
 
 #include "text/unicode/unicode.h"
@@ -74,6 +75,13 @@ JsonWriter& JsonWriter::value(std::string_view text) {
 }
 
 JsonWriter& JsonWriter::value(float number) {
+  if (!std::isfinite(number)) return null();
+  before_value();
+  fmt::format_to(std::back_inserter(out_), "{}", number);
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
   before_value();
   fmt::format_to(std::back_inserter(out_), "{}", number);

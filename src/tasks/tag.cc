@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bertie/error.h"
-#include "tasks/code_points.h"
+#include "bertie/utf8.h"
 #include "tasks/text_model_state.h"
 #include "text/unicode/unicode.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bertie/error.h"
-#include "core/nearest.h"
+#include "bertie/nearest.h"
 #include "io/json.h"
 
 namespace bertie {

@@ -54,7 +54,7 @@ TEST(FillMask, GoesOnAfterATextWithoutAMask) {
   ASSERT_EQ(all.size(), 600u);
   EXPECT_TRUE(all[513]["masks"].empty());
   EXPECT_EQ(all[599]["masks"].size(), 1u);
-  EXPECT_NE(r.err.find("1 of 600 texts have no mask; the first is number 514"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("standard input:514: there is no mask\n"), std::string::npos) << r.err;
 }
 
 TEST(FillMask, SaysWhereThereIsNoMaskAndWhatATargetBecame) {
@@ -88,7 +88,7 @@ TEST(NextSentence, TakesWordsTabsAndJson) {
 TEST(Pairs, ALineThatIsNoPairIsNamed) {
   const Result r = run({"pair", "-m", golden("text-classification-bert")}, {.input = "a\tb\nonly one\n"});
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("line 2 is not two texts: \"only one\""), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("standard input:2: not two texts: \"only one\""), std::string::npos) << r.err;
   const Result json =
       run({"pair", "-m", golden("text-classification-bert")}, {.input = "{\"text\": \"a\"}\n"});
   EXPECT_EQ(json.code, 1);

@@ -31,6 +31,10 @@ TEST(IncludeRules, SeeAPlantedViolation) {
   EXPECT_EQ(wrong_includes("model", "#include \"tasks/modules.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("tasks", "#include \"cli/options.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("explain", "#include \"cli/options.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("cli", "#include \"core/arena.h\"\n#include \"tasks/modules.h\"\n").size(), 2u);
+  EXPECT_EQ(wrong_includes("io", "#include \"bertie/text_model.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("tasks", "#include \"bertie/train.h\"\n").size(), 1u);
+  EXPECT_EQ(wrong_includes("core", "#include \"bertie/no_such.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("bertie", "#include \"core/arena.h\"\n").size(), 1u);
   EXPECT_EQ(wrong_includes("bertie", "#include <fmt/format.h>\n").size(), 1u);
   EXPECT_EQ(wrong_includes("core", "#include \"bertie/../kernels/gemm.h\"\n").size(), 1u);
@@ -47,6 +51,8 @@ TEST(IncludeRules, LetGoodIncludesPass) {
           .empty());
   EXPECT_TRUE(
       wrong_includes("core", "// #include \"kernels/gemm.h\"\nconst char* s = \"#include\";\n").empty());
+  EXPECT_TRUE(wrong_includes("cli", "#include \"bertie/train.h\"\n#include \"cli/options.h\"\n").empty());
+  EXPECT_TRUE(wrong_includes("train", "#include \"bertie/text_model.h\"\n").empty());
   EXPECT_TRUE(wrong_includes("bertie", "#include <string>\n#include \"bertie/view.h\"\n").empty());
 }
 
@@ -70,6 +76,17 @@ TEST(Includes, OfPublicHeadersArePublic) {
     ++files;
   }
   EXPECT_GE(files, 9u);
+}
+
+TEST(Includes, EveryPublicHeaderHasARoom) {
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "include/bertie"))
+    there.insert(entry.path().filename().string());
+  for (const auto& [header, room] : test::kRoomOfPublicHeader) {
+    EXPECT_TRUE(there.erase(header)) << header << " is gone";
+    EXPECT_TRUE(room == "client" || test::kMayInclude.contains(room)) << room;
+  }
+  for (const std::string& header : there) ADD_FAILURE() << header << " has no room";
 }
 
 TEST(Includes, InBertieHAreAllThePublicHeaders) {

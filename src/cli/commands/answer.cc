@@ -1,0 +1,82 @@
+// bertie answer
+#include <algorithm>
+
+#include "bertie/utf8.h"
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+Inputs inputs_of(const Settings& settings) {
+  if (!settings.context) return Inputs(settings, kQuestionFields);
+  const bool questions_from_input =
+      settings.words.empty() &&
+      (settings.files.empty() || std::count(settings.files.begin(), settings.files.end(), "-"));
+  if (*settings.context == "-" && questions_from_input)
+    throw UsageError("context and questions cannot both come from standard input",
+                     "bertie answer --context - \"a question\"");
+  return Inputs(settings, read_whole(*settings.context));
+}
+
+bool ends_sentence(std::string_view character) {
+  return character == "." || character == "!" || character == "?" || character == "\n" || character == "。";
+}
+
+// The sentence around an answer, the answer marked; at most `width` columns or so.
+std::string in_its_sentence(const CodePoints& context, Offset place, const Style& style, size_t width) {
+  const auto reach = uint32_t(std::max<size_t>(width, 40) / 2 - 4);
+  uint32_t begin = place.begin, end = place.end;
+  while (begin > 0 && !ends_sentence(context.at({begin - 1, begin})) && place.begin - begin < reach) --begin;
+  while (end < context.size() && !ends_sentence(context.at({end, end + 1})) && end - place.end < reach) ++end;
+  const bool cut_before = begin > 0 && !ends_sentence(context.at({begin - 1, begin}));
+  const bool cut_after = end < context.size() && !ends_sentence(context.at({end, end + 1}));
+  if (end < context.size() && !cut_after) ++end;
+  std::string before = printable(context.at({begin, place.begin}));
+  before.erase(0, std::min(before.find_first_not_of(' '), before.size()));
+  return (cut_before ? "…" : "") + before + style.paint("1;36", "«" + printable(context.at(place)) + "»") +
+         printable(context.at({place.end, end})) + (cut_after ? "…" : "");
+}
+
+}  // namespace
+
+int answer_command(const Settings& settings) {
+  Inputs inputs = inputs_of(settings);
+  const TextModel model = load_model(settings, Head::kAnswer);
+  const Style style = Style::for_output();
+  AnswerOptions options{.top = settings.top.value_or(1),
+                        .max_length = settings.max_length,
+                        .stride = settings.stride,
+                        .allow_no_answer = settings.may_be_empty};
+  options.max_answer_tokens = settings.max_answer.value_or(options.max_answer_tokens);
+  options.max_question_tokens = settings.max_question.value_or(options.max_question_tokens);
+  size_t cut_questions = 0;
+  const int code = for_each_input(
+      settings, inputs, {.what = "questions"},
+      [&](std::span<const Input> block) {
+        std::vector<Question> questions;
+        for (const Input& input : block) questions.push_back({input.a, input.b});
+        return model.answer(questions, options);
+      },
+      [&](const Input& input, const Answering& result) {
+        cut_questions += result.question_truncated;
+        if (settings.json) return print(to_json(result, {.index = input.index, .question = input.a}) + "\n");
+        print("{}{}\n", input.index > 0 ? "\n" : "", style.bold(printable(input.a)));
+        const CodePoints context(input.b);
+        for (const Answer& a : result.answers) {
+          print("{}  {}\n", percent(a.score),
+                a.text.empty() ? style.dim("no answer in this text") : printable(a.text));
+          if (!a.text.empty())
+            print("{:8}{}\n", "",
+                  in_its_sentence(context, a.offset, style,
+                                  output_width() - std::min<size_t>(output_width(), 10)));
+        }
+        if (result.answers.empty()) print("{}\n", style.dim("  the context is empty"));
+      });
+  if (cut_questions > 0 && !settings.quiet)
+    warn(fmt::format("{} of {} questions had more than {} tokens and were cut", cut_questions, inputs.count(),
+                     options.max_question_tokens),
+         "--max-question N");
+  return code;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,85 @@
+// bertie attend
+#include <algorithm>
+#include <numeric>
+
+#include "cli/output_file.h"
+#include "cli/task.h"
+#include "cli/terminal/attention_text.h"
+#include "cli/terminal/table.h"
+
+namespace bertie::cli {
+namespace {
+
+void print_top(const std::vector<std::string>& tokens, Matrix<const float> weights, size_t top,
+               const Style& style) {
+  const std::vector<std::string> labels = unique_labels(tokens);
+  size_t widest = 0;
+  for (const std::string& label : labels)
+    widest = std::max(widest, std::min<size_t>(display_width(label), 20));
+  for (size_t i = 0; i < weights.rows(); ++i) {
+    std::vector<size_t> order(weights.cols());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return weights(i, a) > weights(i, b); });
+    std::string line = "  " + pad(labels[i], widest) + style.dim(" looks at ");
+    for (size_t k = 0; k < std::min(top, order.size()); ++k)
+      line += fmt::format(" {} {} {}", heat(weights(i, order[k]), 1, style), pad(labels[order[k]], widest),
+                          pad_left(fmt::format("{:.0f}%", weights(i, order[k]) * 100), 4));
+    print("{}\n", line);
+  }
+}
+
+}  // namespace
+
+int attend_command(const Settings& settings) {
+  if (settings.words.empty())
+    throw UsageError("bertie attend needs a text", "bertie attend --model DIR \"You found me.\"");
+  const bool everything = settings.json || settings.npy;
+  if (everything && (settings.layer || settings.head || settings.top))
+    throw UsageError(fmt::format("{} gives all layers and heads, so --layer, --head and --top have no place",
+                                 settings.json ? "--json" : "--npy"),
+                     "leave them out; layer L and head H are weights[L-1][H-1] there");
+  if (settings.npy) check_output(settings, *settings.npy);  // before the work
+  const TextModel model = load_model(settings);
+  const Config& config = model.model().config();
+  check_layer_and_head(settings, config.layers, config.heads, "this model");
+  const Attention attention =
+      settings.pair ? model.attend(settings.words[0], *settings.pair) : model.attend(settings.words[0]);
+  if (attention.n() == 0)
+    throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
+  if (settings.npy) {
+    NpyOutput file(settings, {attention.heads, attention.n(), attention.n()});
+    file.add(attention.weights);
+    file.commit();
+    if (settings.verbose)
+      fmt::print(stderr, "{}: ({}, {}, {}, {})\n", printable(*settings.npy), attention.layers,
+                 attention.heads, attention.n(), attention.n());
+  }
+  if (settings.json) {
+    write_json(attention, input_of(settings.words[0], settings.pair),
+               [](std::string_view piece) { print(piece); });
+    print("\n");
+  }
+  if (everything) return 0;
+
+  const size_t layer = settings.layer.value_or(attention.layers) - 1;
+  const std::vector<float> mean = settings.head ? std::vector<float>() : mean_over_heads(attention, layer);
+  const Matrix<const float> weights = settings.head
+                                          ? attention.at(layer, *settings.head - 1)
+                                          : Matrix<const float>(mean.data(), attention.n(), attention.n());
+  const Style style = Style::for_output();
+  const std::vector<std::string> tokens = printable_tokens(attention);
+  print("{}, {}: {}\n\n", style.bold(fmt::format("layer {} of {}", layer + 1, attention.layers)),
+        style.bold(settings.head ? fmt::format("head {} of {}", *settings.head, attention.heads)
+                                 : fmt::format("mean of {} heads", attention.heads)),
+        settings.top ? "what each token looks at most" : "each row looks at the columns, in percent");
+  if (settings.top) {
+    print_top(tokens, weights, *settings.top, style);
+  } else {
+    print(heat_table(tokens, weights, style, output_width()));
+    print("\n  {}\n", heat_legend(style));
+  }
+  return 0;
+}
+
+}  // namespace bertie::cli

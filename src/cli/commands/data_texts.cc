@@ -1,0 +1,44 @@
+#include "cli/commands/data_texts.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "cli/output.h"
+#include "cli/terminal/terminal.h"
+
+namespace bertie::cli {
+
+TextOptions text_options(const Settings& settings, TextMeter& meter) {
+  return {.inputs = settings.words,
+          .field = settings.field.value_or(""),
+          .strict = settings.strict,
+          .warning =
+              [quiet = settings.quiet](const std::string& what, const std::string& hint) {
+                if (!quiet) warn(what, hint);
+              },
+          .progress = std::ref(meter)};
+}
+
+void add_text_report(const TextReport& texts, JsonWriter& to) {
+  if (!texts.skipped.empty()) {
+    to.key("skipped").begin_array();
+    for (const TextReport::SkippedFile& file : texts.skipped) to.value(file.path);
+    to.end_array();
+  }
+  if (texts.invalid_lines > 0)
+    to.field("invalid_lines", texts.invalid_lines).field("first_invalid", texts.first_invalid);
+}
+
+int report_texts(const TextReport& texts, const Settings& settings) {
+  if (!settings.json) {
+    if (texts.invalid_lines > 0)
+      print("{} lines are not valid UTF-8 (first: {})\n", with_commas(texts.invalid_lines),
+            printable(texts.first_invalid));
+    if (!texts.skipped.empty())
+      print("skipped {} files that are no text (first: {})\n", with_commas(texts.skipped.size()),
+            printable(texts.skipped[0].path));
+  }
+  return std::any_of(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
+}
+
+}  // namespace bertie::cli

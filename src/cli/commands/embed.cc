@@ -1,0 +1,62 @@
+// bertie embed
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "cli/output_file.h"
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+std::string summary_line(std::string_view text, std::span<const float> vector, const Style& style,
+                         size_t width) {
+  constexpr size_t kShown = 4;
+  double squares = 0;
+  for (float x : vector) squares += double(x) * double(x);
+  std::string numbers;
+  for (size_t i = 0; i < std::min(kShown, vector.size()); ++i) numbers += fmt::format(" {:7.4f}", vector[i]);
+  const std::string line = fmt::format("{} numbers, norm {:.3f}: [{}{}]", vector.size(), std::sqrt(squares),
+                                       numbers, vector.size() > kShown ? " …" : "");
+  const size_t room = width - std::min(width, display_width(line) + 2);
+  return line + "  " + style.dim(cut(printable(text.substr(0, 400)), std::max<size_t>(room, 16))) + '\n';
+}
+
+}  // namespace
+
+int embed_command(const Settings& settings) {
+  Inputs inputs(settings);
+  const TextModel model = load_model(settings);
+  std::optional<NpyOutput> npy;
+  if (settings.npy) npy.emplace(settings, std::vector{model.dimension()});
+
+  const bool summary = !settings.json && !npy && is_terminal(1);
+  const bool json = settings.json || (!npy && !summary);
+  const Style style = Style::for_output();
+  const size_t width = output_width();
+  size_t truncated = 0;
+  int code = 0;
+  try {
+    code = for_each_input(
+        settings, inputs,
+        {.shows_results = json || summary,
+         .where = settings.npy ? fmt::format(", to {}", *settings.npy) : ""},
+        [&](std::span<const Input> block) {
+          return model.embed(texts_of(block), {.progress = [](size_t, size_t) { throw_if_stopped(); }});
+        },
+        [&](const Input& input, const Embedding& embedding) {
+          truncated += embedding.truncated;
+          if (npy) npy->add(embedding.values);
+          if (json) print(to_json(embedding, input_of(input)) + "\n");
+          if (summary) print(summary_line(input.a, embedding.values, style, width));
+        });
+  } catch (const Stopped&) {
+    if (npy) npy->keep_what_is_done();
+    throw;
+  }
+  if (npy) npy->commit();
+  warn_if_cut(settings, model, truncated, inputs.count(), "texts", model.max_length());
+  return code;
+}
+
+}  // namespace bertie::cli

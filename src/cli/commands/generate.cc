@@ -1,0 +1,78 @@
+// bertie generate
+#include "cli/task.h"
+
+namespace bertie::cli {
+namespace {
+
+GenerateOptions options_of(const Settings& settings) {
+  GenerateOptions options;
+  options.max_new_tokens = settings.max_new_tokens.value_or(options.max_new_tokens);
+  // Whoever asks for drawing means drawing.
+  const bool draws = settings.top_k || settings.top_p || settings.seed;
+  options.temperature = settings.temperature.value_or(draws ? 1 : 0);
+  options.top_k = settings.top_k.value_or(0);
+  options.top_p = settings.top_p.value_or(1);
+  options.repetition_penalty = settings.repetition_penalty.value_or(1);
+  options.seed = settings.seed.value_or(options.seed);
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    throw UsageError(fmt::format("--top-p takes a probability above 0 and at most 1, not {}", options.top_p),
+                     "--top-p 0.9");
+  if (!(options.repetition_penalty > 0))
+    throw UsageError(
+        fmt::format("--repetition-penalty takes a number above 0, not {}", options.repetition_penalty),
+        "--repetition-penalty 1.2");
+  return options;
+}
+
+// Text for people, with its line ends.
+std::string readable(std::string_view text) {
+  std::string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += printable(text.substr(begin, end - begin));
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+int generate_command(const Settings& settings) {
+  Inputs inputs(settings);
+  GenerateOptions options = options_of(settings);
+  const TextModel model = load_model(settings, Head::kCausalLm);
+  const Style style = Style::for_output();
+  if (!settings.json)
+    options.on_text = [](std::string_view text) {
+      print(readable(text));
+      flush_output();
+      return true;
+    };
+  size_t full = 0, cut_prompts = 0;
+  // For programs many go on together; a reader sees one grow after the other.
+  const int code = for_each_input(
+      settings, inputs, {.most = settings.json ? ForEach{}.most : 1},
+      [&](std::span<const Input> block) {
+        if (settings.json) return model.generate(texts_of(block), options);
+        print("{}{}", block[0].index > 0 ? "\n" : "", style.dim(readable(block[0].a)));
+        return std::vector{model.generate(block[0].a, options)};
+      },
+      [&](const Input& input, const Generation& made) {
+        print(settings.json ? to_json(made, input_of(input)) + "\n" : "\n");
+        full += made.finish_reason == FinishReason::kModelLength;
+        cut_prompts += made.prompt_truncated > 0;
+      });
+  if (settings.quiet) return code;
+  if (full > 0)
+    warn(fmt::format("{} of {} texts stopped at the {} tokens that this model can read", full, inputs.count(),
+                     model.max_length(Head::kCausalLm)),
+         "a shorter prompt, or fewer --max-new-tokens");
+  if (cut_prompts > 0)
+    warn(fmt::format("{} of {} prompts had more than {} tokens: only their ends were read", cut_prompts,
+                     inputs.count(), model.max_length(Head::kCausalLm)),
+         "a shorter prompt");
+  return code;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,28 @@
+// bertie next-sentence
+#include "cli/task.h"
+
+namespace bertie::cli {
+
+int next_sentence_command(const Settings& settings) {
+  Inputs inputs(settings, kPairFields);
+  const TextModel model = load_model(settings, Head::kNextSentence);
+  const Style style = Style::for_output();
+  const size_t width = std::max<size_t>(output_width(), 60);
+  size_t cut_inputs = 0;
+  const int code = for_each_input(
+      settings, inputs, {.what = "pairs"},
+      [&](std::span<const Input> block) { return model.next_sentence(pairs_of(block)); },
+      [&](const Input& input, const NextSentence& result) {
+        cut_inputs += result.truncated;
+        if (settings.json) return print(to_json(result, input_of(input, true)) + "\n");
+        const float score = result.is_next;
+        const std::string follows = style.bold(score >= 0.5f ? "follows" : "does not follow");
+        print("{} {} {}  {}\n", percent(score), pad(bar(score, 12), 12), follows,
+              style.dim(cut(printable(input.a.substr(0, 400)), width / 3) + " / " +
+                        cut(printable(input.b.substr(0, 400)), width / 3)));
+      });
+  warn_if_cut(settings, model, cut_inputs, inputs.count(), "pairs");
+  return code;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,113 @@
+// bertie similar
+#include <algorithm>
+
+#include "bertie/similarity.h"
+#include "cli/task.h"
+#include "cli/terminal/table.h"
+
+namespace bertie::cli {
+namespace {
+
+constexpr size_t kMostForMatrix = 100;
+
+struct Hit {
+  size_t index;
+  float score;
+  std::string text;
+};
+
+// The best texts so far; memory for no more than these.
+class Best {
+ public:
+  explicit Best(size_t top) : top_(top) {}
+  void add(Hit hit) {
+    if (hits_.size() == top_) {
+      if (!better(hit, hits_.front())) return;
+      std::pop_heap(hits_.begin(), hits_.end(), better);
+      hits_.pop_back();
+    }
+    hits_.push_back(std::move(hit));
+    std::push_heap(hits_.begin(), hits_.end(), better);
+  }
+  std::vector<Hit> sorted() && {
+    std::sort_heap(hits_.begin(), hits_.end(), better);
+    return std::move(hits_);
+  }
+
+ private:
+  static bool better(const Hit& a, const Hit& b) {
+    return a.score > b.score || (a.score == b.score && a.index < b.index);
+  }
+  size_t top_;
+  std::vector<Hit> hits_;
+};
+
+void print_ranking(const Settings& settings, std::vector<Hit> hits) {
+  Table table({"rank", "cosine", "", "line", "text"}, "rrlrl");
+  for (size_t k = 0; k < hits.size(); ++k) {
+    const Hit& hit = hits[k];
+    if (settings.json) {
+      print(to_json(Ranked{hit.index, hit.score}, k + 1, {.index = hit.index, .text = hit.text}) + "\n");
+    } else {
+      table.add({std::to_string(k + 1), fmt::format("{:.4f}", hit.score), pad(bar(hit.score, 12), 12),
+                 std::to_string(hit.index + 1), printable(hit.text.substr(0, 400))});
+    }
+  }
+  if (!settings.json) print(table.text(Style::for_output(), output_width()));
+}
+
+void print_matrix(const Settings& settings, std::span<const std::string> texts,
+                  std::span<const float> cosines) {
+  const size_t n = texts.size();
+  if (settings.json) {
+    for (size_t i = 0; i < n; ++i)
+      print(scores_to_json(cosines.subspan(i * n, n), {.index = i, .text = texts[i]}) + "\n");
+    return;
+  }
+  const Style style = Style::for_output();
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < n; ++i) labels.push_back(fmt::format("{}", i + 1));
+  print("cosine of each text with each other, in percent\n\n");
+  print(heat_table(labels, {cosines.data(), n, n}, style, output_width()));
+  print("\n");
+  for (size_t i = 0; i < n; ++i)
+    print("  {} {}\n", pad_left(labels[i], 3),
+          cut(printable(texts[i].substr(0, 400)), output_width() - std::min<size_t>(output_width(), 7)));
+}
+
+}  // namespace
+
+int similar_command(const Settings& settings) {
+  Inputs inputs(settings);
+  const TextModel model = load_model(settings);
+  size_t cut_texts = 0;
+  std::vector<float> query, all;
+  if (settings.query) query = model.embed(*settings.query).values;
+  Best best(settings.top.value_or(10));
+  std::vector<std::string> texts;
+  const int code = for_each_input(
+      settings, inputs, {.shows_results = false},
+      [&](std::span<const Input> block) {
+        if (!settings.query && texts.size() + block.size() > kMostForMatrix)
+          throw UsageError(
+              fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
+              "--query TEXT ranks any number of texts");
+        return model.embed(texts_of(block));
+      },
+      [&](const Input& input, const Embedding& embedding) {
+        cut_texts += embedding.truncated;
+        if (settings.query) return best.add({input.index, cosine(query, embedding.values), input.a});
+        texts.push_back(input.a);
+        all.insert(all.end(), embedding.values.begin(), embedding.values.end());
+      });
+  if (settings.query) {
+    print_ranking(settings, std::move(best).sorted());
+  } else {
+    const Matrix<const float> rows(all.data(), texts.size(), model.dimension());
+    print_matrix(settings, texts, similarity(rows, rows));
+  }
+  warn_if_cut(settings, model, cut_texts, inputs.count(), "texts", model.max_length());
+  return code;
+}
+
+}  // namespace bertie::cli

@@ -1,0 +1,66 @@
+// bertie tag
+#include <algorithm>
+
+#include "bertie/utf8.h"
+#include "cli/task.h"
+#include "cli/terminal/table.h"
+
+namespace bertie::cli {
+namespace {
+
+// A color for each kind of entity.
+class Colors {
+ public:
+  std::string_view of(const std::string& label) {
+    static constexpr std::string_view kCodes[] = {"1;36", "1;33", "1;35", "1;32", "1;34", "1;31"};
+    const auto known = std::find(labels_.begin(), labels_.end(), label);
+    const auto number = size_t(known - labels_.begin());
+    if (known == labels_.end()) labels_.push_back(label);
+    return kCodes[number % std::size(kCodes)];
+  }
+
+ private:
+  std::vector<std::string> labels_;
+};
+
+// The text with its entities in brackets and in colour.
+std::string marked(const CodePoints& text, const std::vector<Entity>& entities, const Style& style,
+                   Colors& colors) {
+  std::string out;
+  uint32_t at = 0;
+  for (const Entity& e : entities) {
+    if (e.offset.begin < at || e.offset.begin == e.offset.end) continue;
+    out += printable(text.at({at, e.offset.begin}));
+    out += style.paint(colors.of(e.label),
+                       fmt::format("[{} {}]", printable(text.at(e.offset)), printable(e.label)));
+    at = e.offset.end;
+  }
+  return out + printable(text.at({at, uint32_t(text.size())}));
+}
+
+}  // namespace
+
+int tag_command(const Settings& settings) {
+  const TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
+                           .stride = settings.stride,
+                           .keep_outside = settings.keep_outside};
+  Inputs inputs(settings);
+  const TextModel model = load_model(settings, Head::kTag);
+  const Style style = Style::for_output();
+  Colors colors;
+  return for_each_input(
+      settings, inputs, {}, [&](std::span<const Input> block) { return model.tag(texts_of(block), options); },
+      [&](const Input& input, const Tagging& result) {
+        if (settings.json) return print(to_json(result, input_of(input)) + "\n");
+        if (input.index > 0) print("\n");
+        print("{}\n", marked(CodePoints(input.a), result.entities, style, colors));
+        if (result.entities.empty()) return print("{}\n", style.dim("  nothing found"));
+        Table table({"label", "score", "place", "text"}, "lrrl");
+        for (const Entity& e : result.entities)
+          table.add({printable(e.label), percent(e.score), fmt::format("{}-{}", e.offset.begin, e.offset.end),
+                     printable(e.text)});
+        print(table.text(style, output_width()));
+      });
+}
+
+}  // namespace bertie::cli

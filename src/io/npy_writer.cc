@@ -1,0 +1,41 @@
+#include <functional>
+#include <numeric>
+
+#include "bertie/npy.h"
+#include "io/atomic_file.h"
+#include "io/npy.h"
+
+namespace bertie {
+
+struct NpyWriter::State {
+  State(const std::filesystem::path& path, std::vector<size_t> row) : file(path), shape(std::move(row)) {
+    numbers = std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
+    shape.insert(shape.begin(), 0);
+    file.write(io::npy_header(shape));
+  }
+  io::AtomicFile file;
+  std::vector<size_t> shape;  // shape[0] counts the rows
+  size_t numbers;             // of a row
+};
+
+NpyWriter::NpyWriter(const std::filesystem::path& path, std::vector<size_t> row)
+    : state_(std::make_unique<State>(path, std::move(row))) {}
+NpyWriter::NpyWriter(NpyWriter&&) noexcept = default;
+NpyWriter& NpyWriter::operator=(NpyWriter&&) noexcept = default;
+NpyWriter::~NpyWriter() = default;
+
+void NpyWriter::add(std::span<const float> rows) {
+  state_->file.write(std::as_bytes(rows));
+  state_->shape[0] += rows.size() / state_->numbers;
+}
+
+size_t NpyWriter::rows() const { return state_->shape[0]; }
+
+void NpyWriter::commit() {
+  state_->file.write_at(0, io::npy_header(state_->shape));
+  state_->file.commit();
+}
+
+const std::string& NpyWriter::temporary() const { return state_->file.temporary(); }
+
+}  // namespace bertie

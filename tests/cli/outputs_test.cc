@@ -1,0 +1,119 @@
+// Files that commands write: never over what they read, never over another file unasked.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "program.h"
+
+using namespace bertie::test;
+
+namespace {
+
+TEST(Outputs, AreNeverWrittenOverWhatIsRead) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  write_all(folder / "self.txt", "you\nme\n");
+  fs::create_symlink("self.txt", folder / "link");
+  fs::create_hard_link(folder / "self.txt", folder / "twin");
+  const std::string self = folder / "self.txt";
+  for (const char* name : {"self.txt", "link", "twin"})
+    for (const char* force : {"--quiet", "--force"}) {
+      const Result r = run({"embed", "-m", model.name(), "-f", self, "--npy", folder / name, force});
+      EXPECT_EQ(r.code, 1) << name << force;
+      EXPECT_NE(r.err.find("a file that is read"), std::string::npos) << r.err;
+      EXPECT_EQ(read_all(self), "you\nme\n");
+    }
+  const Result piped =
+      run_shell("$BERTIE embed -m " + model.name() + " --force --npy " + self + " < " + self);
+  EXPECT_EQ(piped.code, 1);
+  EXPECT_NE(piped.err.find("standard input"), std::string::npos) << piped.err;
+  EXPECT_EQ(read_all(self), "you\nme\n");
+  EXPECT_EQ(folder.entries(), 3u);
+}
+
+TEST(Outputs, AreNeverWrittenOverTheModel) {
+  const ModelFolder model;
+  const std::string weights = read_all(model / "model.safetensors");
+  for (const char* command : {"embed", "attend"}) {
+    const Result r =
+        run({command, "-m", model.name(), "--force", "--npy", model / "model.safetensors", "you"});
+    EXPECT_EQ(r.code, 1) << command;
+    EXPECT_NE(r.err.find("which is read"), std::string::npos) << r.err;
+  }
+  EXPECT_EQ(read_all(model / "model.safetensors"), weights);
+}
+
+TEST(Outputs, ReplaceAFileOnlyWithForce) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  for (const char* command : {"embed", "attend"}) {
+    write_all(folder / "v.npy", "before");
+    const Result refused = run({command, "-m", model.name(), "--npy", folder / "v.npy", "you"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.err.find("is there already\n  try: --force"), std::string::npos) << refused.err;
+    EXPECT_EQ(read_all(folder / "v.npy"), "before");
+    EXPECT_EQ(run({command, "-m", model.name(), "--force", "--npy", folder / "v.npy", "you"}).code, 0);
+    EXPECT_NE(read_all(folder / "v.npy"), "before");
+  }
+}
+
+TEST(Outputs, OfVocabAreNotItsTexts) {
+  const TemporaryFolder folder;
+  const std::string text = "you found me the river bank\n";
+  write_all(folder / "texts.txt", text);
+  for (const fs::path& input : {folder / "texts.txt", folder.path()}) {
+    const Result r = run({"vocab", "--force", "--size", "100", "--out", folder / "texts.txt", input});
+    EXPECT_EQ(r.code, 1) << r.out;
+    EXPECT_EQ(read_all(folder / "texts.txt"), text);
+  }
+}
+
+// Waits until `done` is true, for up to half a minute.
+bool wait_for(const std::function<bool()>& done) {
+  for (int i = 0; i < 600 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return done();
+}
+
+TEST(Outputs, OfWorkThatIsStoppedHaveTheRowsThatAreDone) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "texts";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int writer = open(fifo.c_str(), O_RDWR);  // it never ends, so the program waits for more
+  const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "-f", fifo},
+                       {.meanwhile = [&](pid_t child) {
+                         ASSERT_EQ(write(writer, "you\nme\n", 7), 7);
+                         EXPECT_TRUE(wait_for([&] {  // both rows are in the temporary file
+                           for (const auto& entry : fs::directory_iterator(folder.path()))
+                             if (entry.is_regular_file() && entry.file_size() > 2 * 64 * 4) return true;
+                           return false;
+                         }));
+                         kill(child, SIGINT);
+                       }});
+  close(writer);
+  EXPECT_EQ(r.code, 130);
+  EXPECT_NE(r.err.find("v.npy has the first 2 rows"), std::string::npos) << r.err;
+  EXPECT_EQ(folder.entries(), 2u);  // the pipe and the array
+  const Npy npy = read_npy(folder / "v.npy");
+  EXPECT_EQ(npy.shape, (std::vector<size_t>{2, 64}));
+  const Result whole = run({"embed", "-m", model.name(), "--npy", folder / "w.npy", "you", "me"});
+  EXPECT_EQ(npy.values, read_npy(folder / "w.npy").values) << whole.err;
+}
+
+TEST(Outputs, OfWorkThatIsStoppedBeforeItsFirstRowAreNotThere) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "texts";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int writer = open(fifo.c_str(), O_RDWR);
+  const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "-f", fifo},
+                       {.meanwhile = [&](pid_t child) {
+                         EXPECT_TRUE(wait_for([&] { return folder.entries() == 2; }));
+                         kill(child, SIGTERM);
+                       }});
+  close(writer);
+  EXPECT_EQ(r.code, 128 + SIGTERM);
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+}  // namespace
