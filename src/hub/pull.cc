@@ -565,7 +565,7 @@ PullResult pull(const std::string& text, const PullOptions& options, const Hub& 
         why = error.what();
       }
     throw Error(fmt::format("cannot download {}: HF_HUB_OFFLINE is set, and {}", name->repository, why),
-                "unset HF_HUB_OFFLINE; or a model that is here");
+                "unset HF_HUB_OFFLINE, or take a model that is in the cache");
   }
   return Pull(*name, options, hub).run();
 }

@@ -183,7 +183,7 @@ const Family& family_of(const std::string& model_type, const std::string& file) 
         fmt::format("{}: this is an encoder-decoder (model_type \"marian\"), which reads one text and "
                     "writes another; a model with one side is needed here",
                     file),
-        "`bertie info DIR` shows it, and bertie::Transformer runs it (docs/transformer.md)");
+        "bertie::Transformer runs it (docs/transformer.md)");
   const std::string_view meant = nearest(model_type, known);
   throw Error(fmt::format("{}: model_type {} is not known", file, io::quote(model_type)),
               meant.empty()

@@ -65,20 +65,18 @@ struct Family {
   bool drops_classifier = true, drops_classifier_input = false, drops_next_sentence = false;
 };
 
-// What each head is called, by Head's numbers: in messages, in the names of transformers' classes, by what it
-// can do, and the commands that use it.
+// What each head is called, by Head's numbers: in messages, in the names of transformers' classes, and by what it
+// can do.
 struct HeadName {
-  std::string_view name, suffix, verb, commands;
+  std::string_view name, suffix, verb;
 };
 inline constexpr HeadName kHeadNames[] = {
-    {"masked language model", "ForMaskedLM", "fill masks", "bertie fill-mask"},
-    {"next sentence", "ForNextSentencePrediction", "judge whether a sentence follows another",
-     "bertie next-sentence"},
-    {"sequence classification", "ForSequenceClassification", "classify texts",
-     "bertie classify, bertie pair"},
-    {"token classification", "ForTokenClassification", "tag tokens", "bertie tag"},
-    {"question answering", "ForQuestionAnswering", "answer questions", "bertie answer"},
-    {"language model", "LMHeadModel", "continue texts", "bertie generate"},
+    {"masked language model", "ForMaskedLM", "fill masks"},
+    {"next sentence", "ForNextSentencePrediction", "judge whether a sentence follows another"},
+    {"sequence classification", "ForSequenceClassification", "classify texts"},
+    {"token classification", "ForTokenClassification", "tag tokens"},
+    {"question answering", "ForQuestionAnswering", "answer questions"},
+    {"language model", "LMHeadModel", "continue texts"},
 };
 inline constexpr Head kHeads[] = {Head::kMaskedLm, Head::kNextSentence, Head::kClassify,
                                   Head::kTag,      Head::kAnswer,       Head::kCausalLm};

@@ -69,15 +69,15 @@ struct PretrainBenchmark::State {
   explicit State(const Options& o)
       : options(o),
         config(config_of_size(o.size, false)),
-        source(config.vocabulary, o.length),
-        learner(make_learner(config, heads_of(source), 1, {.threads = o.threads, .recompute = o.recompute})),
+        source(std::make_unique<RandomSource>(config.vocabulary, o.length)),
+        learner(make_learner(config, heads_of(*source), 1, {.threads = o.threads, .recompute = o.recompute})),
         optimizer(*learner, with_rate()),
-        step(*learner, *alone, source,
+        step(*learner, *alone, *source,
              {.batch = o.batch, .accumulate = o.accumulate, .max_length = o.length}) {}
 
   Options options;
   Config config;
-  RandomSource source;
+  std::unique_ptr<BatchSource> source;
   std::unique_ptr<Learner> learner;
   Optimizer optimizer;
   std::unique_ptr<Collective> alone = join_ranks();

@@ -4,10 +4,11 @@
 
 namespace bertie {
 
-size_t BatchStorage::Term::count() const {
+size_t BatchStorage::Term::count(size_t sequences) const {
   const auto is_target = [](int32_t t) { return t >= 0; };
   if (!values.empty()) return values.size();
-  if (!teacher.empty()) return teacher.size() / teacher_columns;
+  // A teacher's answer is all tokens of a sequence; otherwise it says something about each row.
+  if (!teacher.empty()) return spec.head == Head::kAnswer ? sequences : teacher.size() / teacher_columns;
   if (spec.head != Head::kAnswer) return size_t(std::count_if(targets.begin(), targets.end(), is_target));
   size_t answers = 0;  // a first and a last token each
   for (size_t i = 0; i + 1 < targets.size(); i += 2)

@@ -25,13 +25,14 @@ struct BatchStorage {
   struct Term {
     TermSpec spec;
     std::vector<int32_t> rows = {}, targets = {};
-    std::vector<float> values = {};  // instead of targets
+    std::vector<float> values = {};   // instead of targets
     std::vector<float> teacher = {};  // a teacher's logits, rows of `teacher_columns`; instead of targets
     size_t teacher_columns = 0;
     float temperature = 1;  // of the teacher
 
     bool empty() const { return targets.empty() && values.empty() && teacher.empty(); }
-    size_t count() const;  // of targets, as the learner counts them: what the loss is the mean of
+    // Targets in a batch of so many sequences, as the learner counts them: what the loss is the mean of.
+    size_t count(size_t sequences) const;
   };
 
   std::vector<int32_t> ids, types, offsets;         // the batch

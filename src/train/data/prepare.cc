@@ -24,6 +24,7 @@
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "text/unicode/unicode.h"
 #include "train/data/corpus.h"
 #include "train/data/sentences.h"
@@ -245,17 +246,16 @@ void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const F
     out.write(name, io::MappedFile(from).text());
   };
   std::string name = file.filename().string();
-  const auto names = tokenizer_file_names();
-  if (std::find(names.begin(), names.end(), name) == names.end())
+  if (name != "merges.txt" && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
     name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
   copy(file, name);
   if (options.cased) {
     out.write("tokenizer_config.json",
               "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n");
   } else {
-    if (name == "vocab.json") copy(beside / "merges.txt", "merges.txt");
     if (name == "merges.txt") copy(beside / "vocab.json", "vocab.json");
-    for (const std::string_view other : beside_tokenizer_names()) copy(beside / other, std::string(other));
+    for (const std::string_view other : io::kTokenizerCompanions)
+      if (other != "merges.txt" || name == "vocab.json") copy(beside / other, std::string(other));
   }
   if (fingerprint_of(Tokenizer::load(out.path())) != fingerprint)
     throw Error(fmt::format("{} has files of another tokenizer, such as {}", out.path().string(),

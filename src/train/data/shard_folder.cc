@@ -7,6 +7,7 @@
 #include "bertie/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -17,11 +18,6 @@ constexpr const char* kMakeAgain =
 constexpr const char* kNotShards = "`data` is a folder of prepared shards";
 
 constexpr size_t kMost = std::numeric_limits<int64_t>::max();  // of anything that is counted
-
-constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json", "vocab.txt",    "vocab.json",
-                                                "merges.txt",     "spiece.model", "sentencepiece.bpe.model"};
-constexpr std::string_view kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                                 "added_tokens.json"};
 
 // The counts by their names in shards.json.
 template <class Summary, class F>
@@ -151,13 +147,11 @@ bool has_shards(const fs::path& folder) {
   return false;
 }
 
-std::span<const std::string_view> tokenizer_file_names() { return kTokenizerFiles; }
-std::span<const std::string_view> beside_tokenizer_names() { return kBesideTokenizer; }
-
 std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (const auto names : {tokenizer_file_names(), beside_tokenizer_names()})
+  for (const auto names : {std::span<const std::string_view>(io::kTokenizerFiles),
+                           std::span<const std::string_view>(io::kTokenizerCompanions)})
     for (const std::string_view name : names)
       if (fs::is_regular_file(folder / name, error)) files.push_back(folder / name);
   return files;

@@ -35,11 +35,7 @@ std::vector<Shard> open_shards(const std::filesystem::path& folder, const Tokeni
 bool is_shard_name(std::string_view name);
 bool has_shards(const std::filesystem::path& folder);
 
-// The files that make a tokenizer, under the names by which Tokenizer::load finds them; and those that may
-// lie beside them.
-std::span<const std::string_view> tokenizer_file_names();
-std::span<const std::string_view> beside_tokenizer_names();
-// Those of both kinds that a folder has.
+// The files of a tokenizer that a folder has.
 std::vector<std::filesystem::path> tokenizer_files_in(const std::filesystem::path& folder);
 
 // The token that ends a text: the tokenizer's own for that, else what ends a sequence; -1: there is none.

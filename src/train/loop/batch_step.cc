@@ -68,18 +68,18 @@ void BatchStep::start_sums(size_t ready_from) {
 void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_seed, size_t first_sequence,
                      const Learner::Ready* ready) {
   terms_.clear();
-  // LossTerm has no place for `soft` yet; it goes here.
   // Without targets there is no term: to a learner, rows that are empty mean all of them.
   for (size_t i = 0; i < store.terms.size(); ++i)
     if (const BatchStorage::Term& t = store.terms[i]; !t.empty())
-      terms_.push_back({.head = t.spec.head,
-                        .rows = t.rows,
-                        .targets = t.targets,
-                        .values = t.values,
-                        .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
-                                    t.teacher_columns},
-                        .temperature = t.temperature,
-                        .scale = float(scales_[i])});
+      terms_.push_back(
+          {.head = t.spec.head,
+           .rows = t.rows,
+           .targets = t.targets,
+           .values = t.values,
+           .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
+                       t.teacher_columns},
+           .temperature = t.temperature,
+           .scale = float(scales_[i])});
   term_sums_.assign(terms_.size(), LossSum());
   const TrainingBatch training{.batch = store.batch(),
                                .target = store.target(),
@@ -116,7 +116,8 @@ const StepSums& BatchStep::learn(std::optional<uint64_t> dropout_seed, double& s
   numbers_.back() = ranks_.rank() == 0 ? seconds : 0;
   for (size_t k = 0; k < stores_.size(); ++k) {
     source_.make(mine.first + micro(k).first, micro(k).count, stores_[k]);
-    for (size_t i = 0; i < specs.size(); ++i) numbers_[i] += double(stores_[k].terms[i].count());
+    for (size_t i = 0; i < specs.size(); ++i)
+      numbers_[i] += double(stores_[k].terms[i].count(stores_[k].sequences()));
   }
   ranks_.sum(numbers_);
   seconds = numbers_.back();
