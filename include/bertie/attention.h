@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "bertie/dropout.h"
 #include "bertie/export.h"
 #include "bertie/view.h"
 
@@ -154,14 +155,6 @@ struct Compute {
   uint64_t seed = 0;
   Matrix<const float> e = {}, f = {};
   size_t landmarks = 0, iterations = 0;
-};
-
-// Each weight is dropped with this probability (rounded to 1/65536) and the others grow by 1/(1 − rate), so
-// that the mean stays. Which are dropped is a function of (seed, number of the sequence in the batch, head,
-// query, key): the backward pass, any number of threads and any repetition drop the same ones.
-struct Dropout {
-  float rate = 0;
-  uint64_t seed = 0;
 };
 
 // Threads and memory for many calls: it grows to the largest call and then allocates nothing. One call at a

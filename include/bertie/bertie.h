@@ -6,6 +6,7 @@
 #include "bertie/config.h"
 #include "bertie/convert.h"
 #include "bertie/data.h"
+#include "bertie/dropout.h"
 #include "bertie/error.h"
 #include "bertie/explain.h"
 #include "bertie/files.h"

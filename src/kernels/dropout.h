@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "bertie/attention.h"
+#include "bertie/dropout.h"
 #include "bertie/view.h"
 #include "core/parallel.h"
 

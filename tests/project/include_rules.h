@@ -35,6 +35,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"config.h", "model"},
     {"convert.h", "tasks"},
     {"data.h", "train"},
+    {"dropout.h", "kernels"},
     {"error.h", "core"},
     {"explain.h", "explain"},
     {"export.h", "core"},

@@ -195,7 +195,8 @@ int bench_load(const Settings& settings) {
   const auto begin = Clock::now();
   do {
     const auto start = Clock::now();
-    const TextModel encoder = load(model, {.threads = int(settings.threads.value_or(0))});
+    const TextModel encoder =
+        load(model, {.threads = int(settings.threads.value_or(0)), .strict = settings.strict});
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(seconds_since(start));
   } while (times.size() < 5 || seconds_since(begin) < seconds_or(settings, 2));
