@@ -61,7 +61,8 @@ int32_t token_id(const json& config, const char* key, const std::string& name, i
   if (it == config.end()) return standard;
   if (it->is_null()) return -1;
   const json& value = it->is_array() && !it->empty() ? it->front() : *it;  // several ends: the first
-  if (value.is_number_integer() && value.get<int64_t>() < 0) return -1;
+  // Not get<int64_t>() < 0: that takes ids of 2⁶³ and more for negative ones.
+  if (value.is_number_integer() && !value.is_number_unsigned()) return -1;
   if (!value.is_number_unsigned() || value.get<uint64_t>() > 1u << 24)
     throw Error(fmt::format("{}: {} must be a token's id", name, key));
   return value.get<int32_t>();
