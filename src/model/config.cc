@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <unordered_map>
 #include <utility>
 
 #include "bertie/error.h"
@@ -175,9 +176,18 @@ std::string Config::to_json() const {
   bool plain = labels.size() == 2;
   for (size_t i = 0; i < labels.size(); ++i) plain &= labels[i] == label_name(i);
   if (!plain) {
-    nlohmann::ordered_json names = nlohmann::ordered_json::object(), ids = names;
-    for (size_t i = 0; i < labels.size(); ++i) names[std::to_string(i)] = labels[i], ids[labels[i]] = i;
-    out["id2label"] = names, out["label2id"] = ids;
+    // An ordered_json looks keys up one by one: of 100,000 labels that would take minutes.
+    nlohmann::ordered_json::object_t names, ids;
+    std::unordered_map<std::string_view, size_t> places;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      names.emplace_back(std::to_string(i), labels[i]);
+      const auto [place, is_new] = places.emplace(labels[i], ids.size());
+      if (is_new)
+        ids.emplace_back(labels[i], i);
+      else
+        ids.begin()[ptrdiff_t(place->second)].second = i;  // of two labels with one name the last
+    }
+    out["id2label"] = std::move(names), out["label2id"] = std::move(ids);
   }
   if (!attention.is_standard()) out["attention"] = attention_json(attention);
   return out.dump(2) + "\n";

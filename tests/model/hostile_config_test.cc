@@ -1,6 +1,7 @@
 // Configurations and checkpoints that nobody vouches for: each is refused with an Error, or is a model that runs.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 
 #define LLVMFuzzerTestOneInput config_fuzz
@@ -71,6 +72,25 @@ TEST(HostileConfig, AHugeIdIsNotTakenForNone) {
     expect_error("pad_token_id must be a token's id",
                  [&] { config_of(std::string(R"({"pad_token_id": )") + id + "}"); });
   EXPECT_EQ(config_of(R"({"pad_token_id": -1})").pad_id, -1);
+}
+
+TEST(HostileConfig, ARampThatIsInfiniteIsRefused) {
+  expect_error("ramp must be above 0", [] { config_of(R"({"attention": {"look": "adaptive_span", "ramp": 1e300}})"); });
+  EXPECT_TRUE(accepts(config_fuzz, R"({"attention": {"look": "adaptive_span", "ramp": 8.5}})"));
+}
+
+TEST(HostileConfig, ManyLabelsAreWrittenInNoTime) {
+  const Config config = config_of(R"({"num_labels": 100000})");
+  const auto start = std::chrono::steady_clock::now();
+  const std::string json = config.to_json();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(config_of(json).labels, config.labels);
+}
+
+TEST(HostileConfig, OfTwoLabelsWithOneNameTheLastHasIt) {
+  const std::string json = config_of(R"({"id2label": {"0": "a", "1": "b", "2": "a"}})").to_json();
+  EXPECT_EQ(nlohmann::json::parse(json)["label2id"], nlohmann::json({{"a", 2}, {"b", 1}}));
+  EXPECT_EQ(config_of(json).labels, (std::vector<std::string>{"a", "b", "a"}));
 }
 
 }  // namespace
