@@ -1,6 +1,6 @@
 // Any bytes as a whole model: an Error, or a model that runs. The input is a config.json, a NUL, and the JSON
-// header of a model.safetensors. The header's length and the data, small numbers, are made here, so that an edit
-// does not break them. tests/model/hostile_config_test.cc runs it too.
+// header of a model.safetensors. The header's length and the data, small numbers, are made here, so that an
+// edit does not break them. tests/model/hostile_config_test.cc runs it too.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -47,7 +47,8 @@ inline void check_model(const ModelFiles& files) {
   if (model.config().depth() > 50) return;  // ALBERT's layers share weights: a small file may be slow
   Run run(model, 1);
   run.forward(batch, {.hidden_states = true, .pooled = model.has_pooler()});
-  for (Head head : {Head::kMaskedLm, Head::kNextSentence, Head::kClassify, Head::kTag, Head::kAnswer, Head::kCausalLm})
+  for (Head head :
+       {Head::kMaskedLm, Head::kNextSentence, Head::kClassify, Head::kTag, Head::kAnswer, Head::kCausalLm})
     if (model.has(head)) run.forward(batch, {.head = head});
 }
 
@@ -55,7 +56,8 @@ inline void check_model(const ModelFiles& files) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace bertie;
-  const std::string_view input(reinterpret_cast<const char*>(data), size), config = input.substr(0, input.find('\0'));
+  const std::string_view input(reinterpret_cast<const char*>(data), size),
+      config = input.substr(0, input.find('\0'));
   const std::string weights = safetensors_of(input.substr(std::min(config.size() + 1, size)));
   try {
     check_model(ModelFiles::in_memory({{"config.json", std::as_bytes(std::span(config))},

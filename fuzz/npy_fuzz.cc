@@ -1,5 +1,6 @@
 // Any bytes as an .npy file: an Error, or as many numbers as its shape says. It stands in an archive that is
-// right, checksum included, so that nothing is lost on the way to its header. tests/io/npz_test.cc runs it too.
+// right, checksum included, so that nothing is lost on the way to its header. tests/io/npz_test.cc runs it
+// too.
 #include <zlib.h>
 
 #include <cstdint>
@@ -19,7 +20,7 @@ inline std::string archive_of(const uint8_t* content, size_t size) {
   const auto put = [&](uint64_t value, size_t bytes) {
     out.append(reinterpret_cast<const char*>(&value), bytes);
   };
-  const auto entry = [&] {  // what the entry and its line in the directory have in common
+  const auto entry = [&] {            // what the entry and its line in the directory have in common
     put(0, 2), put(0, 2), put(0, 4);  // flags, method, time
     put(crc32(crc32(0, nullptr, 0), content, uInt(size)), 4);
     put(size, 4), put(size, 4), put(name.size(), 2), put(0, 2);

@@ -1,5 +1,6 @@
 // Any bytes as a safetensors file: either an Error, or tensors that lie inside the file and can be read.
-// tests/io/hostile_safetensors_test.cc runs it on mutations of a valid file; tools/fuzz.sh on everything else.
+// tests/io/hostile_safetensors_test.cc runs it on mutations of a valid file; tools/fuzz.sh on everything
+// else.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -37,8 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 #ifdef BERTIE_FUZZING
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-// A change inside the header that adds or takes a byte makes its length wrong, and what it broke deeper inside is
-// never seen: half of the time the length is set to where the last brace is.
+// A change inside the header that adds or takes a byte makes its length wrong, and what it broke deeper
+// inside is never seen: half of the time the length is set to where the last brace is.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
   const size_t end = std::string_view(reinterpret_cast<const char*>(data), size).rfind('}');

@@ -1,6 +1,6 @@
-// Any bytes as a shard of training data: an Error, or documents, sentences and tokens that lie inside the file.
-// The first byte chooses what is put right before: bit 0 the checksum of the content, bit 1 the header's; without
-// them no change would come further than that. tests/train/shard_test.cc runs it too.
+// Any bytes as a shard of training data: an Error, or documents, sentences and tokens that lie inside the
+// file. The first byte chooses what is put right before: bit 0 the checksum of the content, bit 1 the
+// header's; without them no change would come further than that. tests/train/shard_test.cc runs it too.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,8 +33,8 @@ inline void repair_checksums(std::string& file, int which) {
     header.checksum = io::chain(header.checksum, io::checksum(rest));
   }
   if (which & 2)
-    header.header_checksum = io::checksum(std::string_view(reinterpret_cast<const char*>(&header),
-                                                           offsetof(ShardHeader, header_checksum)));
+    header.header_checksum = io::checksum(
+        std::string_view(reinterpret_cast<const char*>(&header), offsetof(ShardHeader, header_checksum)));
   std::memcpy(file.data(), &header, sizeof header);
 }
 

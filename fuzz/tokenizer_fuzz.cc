@@ -1,6 +1,6 @@
-// Any bytes as a vocab.txt and as text: an Error, or encodings whose offsets lie inside the text. The first byte
-// chooses: even, what follows is a vocab.txt; odd, it is text for a fixed vocabulary. tests/text/hostile_test.cc
-// runs it on mutations of valid files; tools/fuzz.sh on everything else.
+// Any bytes as a vocab.txt and as text: an Error, or encodings whose offsets lie inside the text. The first
+// byte chooses: even, what follows is a vocab.txt; odd, it is text for a fixed vocabulary.
+// tests/text/hostile_test.cc runs it on mutations of valid files; tools/fuzz.sh on everything else.
 #include <cstdint>
 
 #include "bertie/error.h"

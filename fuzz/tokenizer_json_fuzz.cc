@@ -1,5 +1,5 @@
-// Any bytes as a tokenizer.json, and as text for it: an Error, or encodings whose offsets lie inside the text.
-// tests/text/hostile_test.cc runs it on mutations of valid files; tools/fuzz.sh on everything else.
+// Any bytes as a tokenizer.json, and as text for it: an Error, or encodings whose offsets lie inside the
+// text. tests/text/hostile_test.cc runs it on mutations of valid files; tools/fuzz.sh on everything else.
 #include <cstdint>
 
 #include "bertie/error.h"

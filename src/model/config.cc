@@ -99,7 +99,8 @@ Config Config::load(const ModelFiles& files) {
   Config c = f.standard;  // for keys that are not there
   // DistilBERT and GPT-2 have names of their own, and transformers takes the common ones too.
   static const Family::Keys common;
-  const auto size = [&, &name = name, &root = root](std::string_view key, std::string_view common_key, size_t standard) {
+  const auto size = [&, &name = name, &root = root](std::string_view key, std::string_view common_key,
+                                                    size_t standard) {
     return io::get_size(root, root.contains(key) ? key : common_key, name, standard);
   };
   c.layers = size(f.keys.layers, common.layers, c.layers);

@@ -144,7 +144,8 @@ TEST(Shard, MutationsWithRightChecksumsAreRefusedOrLieInside) {
     for (int i = 0; i < 5'000; ++i) {
       std::string file = bytes;
       for (uint32_t edits = 1 + random.below(3); edits-- > 0;)
-        file[1 + random.below(uint32_t(file.size() - 1))] = char(random.below(2) ? random.below(8) : random.next());
+        file[1 + random.below(uint32_t(file.size() - 1))] =
+            char(random.below(2) ? random.below(8) : random.next());
       accepted += LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(file.data()), file.size()) == 0;
     }
   }
