@@ -37,8 +37,8 @@ for name in "$@"; do
     status=1
     continue
   fi
-  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$fuzzer.log")
-  reached=$(grep -o 'cov: [0-9]* ft: [0-9]* corp: [0-9]*' "$fuzzer.log" | tail -1)
+  runs=$(LC_ALL=C sed -n 's/^stat::number_of_executed_units: *//p' "$fuzzer.log")
+  reached=$(grep -ao 'cov: [0-9]* ft: [0-9]* corp: [0-9]*' "$fuzzer.log" | tail -1)
   accepted=$("./${name}_accepted" "$fuzzer-corpus" "$fuzzer-seeds")
   echo "$name: $runs runs, $reached; accepted: found and seeds $accepted"
   case "$accepted" in 0\ * ) echo "$name: nothing that was found is accepted by the reader"; status=1 ;; esac
