@@ -3,7 +3,7 @@ PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libfmt-dev nlohmann-json
             zlib1g-dev liblzma-dev libzstd-dev libcurl4-openssl-dev ca-certificates
 MPI_PACKAGES   := libopenmpi-dev openmpi-bin
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
-FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev
+FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
@@ -41,9 +41,9 @@ bench: build
 	@build/bertie bench attention
 
 FUZZ_SECONDS ?= 300
-fuzz:
-	@tools/install_packages.sh $(FUZZ_PACKAGES)
-	@tools/fuzz.sh $(FUZZ_SECONDS)
+fuzz: PACKAGES += $(FUZZ_PACKAGES)
+fuzz: packages
+	@JOBS=$(JOBS) tools/fuzz.sh $(FUZZ_SECONDS)
 
 packages:
 	@tools/install_packages.sh $(PACKAGES)

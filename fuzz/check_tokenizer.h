@@ -9,6 +9,11 @@
 
 namespace bertie {
 
+// Fractions, accents, ligatures, Chinese, an emoji of several points, spaces of every kind, broken UTF-8.
+inline constexpr std::string_view kOddText =
+    "A \xC2\xBD e\xCC\x81\xE3\x8D\xBF\xEF\xAC\x81 [MASK] <mask> don't 3.14\t\xE4\xB8\xAD\xE6\x96\x87 "
+    "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB\xC2\xA0\r\n  <s></s> \xFF\xE4 unaffable##a";
+
 inline void check_tokenizer(const Tokenizer& tokenizer, std::string_view text) {
   const size_t points = text::count_points(text);
   for (const EncodeOptions& options :
@@ -20,7 +25,10 @@ inline void check_tokenizer(const Tokenizer& tokenizer, std::string_view text) {
     }
     tokenizer.decode(e.ids, false);
   }
-  tokenizer.encode_windows(text, text, {.max_length = 12, .stride = 1});
+  // Every window of the first with every window of the second: of long texts far too many to look at.
+  const std::string_view start = text.substr(0, 100);
+  tokenizer.encode_windows(start, start, {.max_length = 12, .stride = 1});
+  tokenizer.encode_windows(text, {.max_length = 40, .stride = 3});
 }
 
 }  // namespace bertie

@@ -53,7 +53,7 @@ float layer_norm_row(const NormRow& row, const RowDropout& dropout, const LayerN
   RowMask mask(dropout, t);
   float* const held = normalized ? normalized : y;
 
-  const auto take = [&](size_t c) HWY_ATTR {
+  const auto take = [&, x = x, residual = residual, sum_of_both = sum_of_both](size_t c) HWY_ATTR {
     V v = hn::LoadU(d, x + c);
     if (mask.any()) v = mask.apply(v, c);
     if (residual) v = hn::Add(v, hn::LoadU(d, residual + c));
@@ -125,7 +125,7 @@ void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropo
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes, twos = n / (2 * lanes) * (2 * lanes);
-  const auto first_pass = [&](size_t c, V& g_sum, V& gx_sum) HWY_ATTR {
+  const auto first_pass = [&, dy = dy, normalized = normalized](size_t c, V& g_sum, V& gx_sum) HWY_ATTR {
     const V v = hn::LoadU(d, dy + c), x = hn::LoadU(d, normalized + c);
     const V g = hn::Mul(v, hn::LoadU(d, norm.gamma + c));
     g_sum = hn::Add(g_sum, g), gx_sum = hn::MulAdd(g, x, gx_sum);

@@ -173,8 +173,9 @@ void check_attention(const Config& c, const std::string& name) {
        "stride must be 1 or more");
   need(look.kind != Look::Kind::kFixed || (look.summary >= 1 && look.summary <= look.stride),
        "summary must be from 1 to stride");
-  need(look.kind != Look::Kind::kAdaptiveSpan || (look.ramp > 0 && a.span >= 0 && a.span <= 1),
-       "ramp must be above 0, and span a share from 0 to 1");
+  // A ramp that is infinite as a float would be written as null.
+  need(look.kind != Look::Kind::kAdaptiveSpan || (look.ramp > 0 && look.ramp <= 1e9f && a.span >= 0 && a.span <= 1),
+       "ramp must be above 0 and at most 1e9, and span a share from 0 to 1");
   for (size_t i = 0; i < a.global.size(); ++i)
     need(a.global[i] >= 0 && (i == 0 || a.global[i - 1] < a.global[i]), "global positions must increase");
   need(a.compute.kind != Compute::Kind::kLinformer || (a.linformer_rows >= 1 && a.linformer_rows <= 65536),

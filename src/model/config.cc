@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <unordered_map>
 #include <utility>
 
 #include "bertie/error.h"
@@ -61,7 +62,8 @@ int32_t token_id(const json& config, const char* key, const std::string& name, i
   if (it == config.end()) return standard;
   if (it->is_null()) return -1;
   const json& value = it->is_array() && !it->empty() ? it->front() : *it;  // several ends: the first
-  if (value.is_number_integer() && value.get<int64_t>() < 0) return -1;
+  // Not get<int64_t>() < 0: that takes ids of 2⁶³ and more for negative ones.
+  if (value.is_number_integer() && !value.is_number_unsigned()) return -1;
   if (!value.is_number_unsigned() || value.get<uint64_t>() > 1u << 24)
     throw Error(fmt::format("{}: {} must be a token's id", name, key));
   return value.get<int32_t>();
@@ -97,7 +99,8 @@ Config Config::load(const ModelFiles& files) {
   Config c = f.standard;  // for keys that are not there
   // DistilBERT and GPT-2 have names of their own, and transformers takes the common ones too.
   static const Family::Keys common;
-  const auto size = [&](std::string_view key, std::string_view common_key, size_t standard) {
+  const auto size = [&, &name = name, &root = root](std::string_view key, std::string_view common_key,
+                                                    size_t standard) {
     return io::get_size(root, root.contains(key) ? key : common_key, name, standard);
   };
   c.layers = size(f.keys.layers, common.layers, c.layers);
@@ -131,7 +134,7 @@ Config Config::load(const ModelFiles& files) {
     c.architecture = list->front().get<std::string>();
   c.dropout = io::get_number(root, f.keys.dropout, name, c.dropout);
   c.attention_dropout = io::get_number(root, f.keys.attention_dropout, name, c.attention_dropout);
-  const auto own = [&](std::string_view key, double& rate) {
+  const auto own = [&, &name = name, &root = root](std::string_view key, double& rate) {
     const auto found = key.empty() ? root.end() : root.find(key);
     if (found == root.end()) return;
     rate = found->is_null() ? -1 : io::get_number(root, key, name, rate);
@@ -174,9 +177,18 @@ std::string Config::to_json() const {
   bool plain = labels.size() == 2;
   for (size_t i = 0; i < labels.size(); ++i) plain &= labels[i] == label_name(i);
   if (!plain) {
-    nlohmann::ordered_json names = nlohmann::ordered_json::object(), ids = names;
-    for (size_t i = 0; i < labels.size(); ++i) names[std::to_string(i)] = labels[i], ids[labels[i]] = i;
-    out["id2label"] = names, out["label2id"] = ids;
+    // An ordered_json looks keys up one by one: of 100,000 labels that would take minutes.
+    nlohmann::ordered_json::object_t names, ids;
+    std::unordered_map<std::string_view, size_t> places;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      names.emplace_back(std::to_string(i), labels[i]);
+      const auto [place, is_new] = places.emplace(labels[i], ids.size());
+      if (is_new)
+        ids.emplace_back(labels[i], i);
+      else
+        ids.begin()[ptrdiff_t(place->second)].second = i;  // of two labels with one name the last
+    }
+    out["id2label"] = std::move(names), out["label2id"] = std::move(ids);
   }
   if (!attention.is_standard()) out["attention"] = attention_json(attention);
   return out.dump(2) + "\n";

@@ -110,7 +110,9 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool t
     const auto [tensor, first, count] = pieces[i];
     const TensorSpec& t = *tensor;
     try {
-      const auto numbers = [&](float* all) { return std::span(all + first * t.cols(), count * t.cols()); };
+      const auto numbers = [&, first = first, count = count](float* all) {
+        return std::span(all + first * t.cols(), count * t.cols());
+      };
       if (auto* plain = std::get_if<float**>(&t.to)) {
         read(t, first * t.cols(), numbers(**plain));
       } else if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {

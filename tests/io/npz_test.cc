@@ -6,6 +6,10 @@
 
 #define LLVMFuzzerTestOneInput try_npz  // another test has one of that name
 #include "../../fuzz/npz_fuzz.cc"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput try_npy
+#include "../../fuzz/npy_fuzz.cc"
+#undef LLVMFuzzerTestOneInput
 #include "core/random.h"
 #include "support/expect_error.h"
 #include "support/safetensors_file.h"
@@ -138,6 +142,29 @@ TEST(Npz, TruncatedFilesAreRefused) {
   const std::string file = read_all(golden("deflated.npz"));
   for (size_t size = 0; size < file.size(); ++size)
     ASSERT_THROW(Npz::from_memory(as_bytes(file).first(size), "t"), Error) << size;
+}
+
+TEST(Npy, MutationsOfAHeaderAreAnErrorOrNumbers) {
+  const auto npy = [](const std::string& dictionary) {
+    std::string file("\x93NUMPY\x01\0", 8);
+    file += char(dictionary.size()), file += '\0';
+    return file + dictionary + std::string(24, '\x3C');
+  };
+  const auto accepted = [](const std::string& file) {
+    return try_npy(reinterpret_cast<const uint8_t*>(file.data()), file.size()) == 0;
+  };
+  ASSERT_TRUE(accepted(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }\n")));
+  ASSERT_FALSE(accepted(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 3), }\n")));
+  Random random(13);
+  size_t good = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string dictionary = "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }\n";
+    for (uint32_t edits = 1 + random.below(3); edits-- > 0;)
+      dictionary[random.below(uint32_t(dictionary.size()))] =
+          "0123468<|fiu()[]{},:' \n\xFF"[random.below(24)];
+    good += accepted(npy(dictionary));
+  }
+  EXPECT_GT(good, 100u);
 }
 
 TEST(Npz, MutationsAreAnErrorOrAValidFile) {

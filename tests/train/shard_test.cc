@@ -7,6 +7,8 @@
 #include <fstream>
 #include <functional>
 
+#include "../../fuzz/shard_fuzz.cc"
+#include "core/random.h"
 #include "io/checksum.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
@@ -131,6 +133,24 @@ TEST(Shard, ForgedOnesLeadNowhere) {
   refused("documents that begin late", [&](ShardHeader&, std::string& rest) { put(rest, 0, 1); });
   refused("sentences beyond the end", [&](ShardHeader&, std::string& rest) { put(rest, 4 + 1, 70000); });
   refused("sentences that end early", [&](ShardHeader&, std::string& rest) { put(rest, 4 + 3, 5); });
+}
+
+TEST(Shard, MutationsWithRightChecksumsAreRefusedOrLieInside) {
+  const TempFolder folder;
+  size_t accepted = 0;
+  for (const uint64_t vocab_size : {uint64_t{300}, uint64_t{70000}}) {
+    const std::string bytes = '\3' + bytes_of(write_small(folder, vocab_size));
+    Random random(17);
+    for (int i = 0; i < 5'000; ++i) {
+      std::string file = bytes;
+      for (uint32_t edits = 1 + random.below(3); edits-- > 0;)
+        file[1 + random.below(uint32_t(file.size() - 1))] =
+            char(random.below(2) ? random.below(8) : random.next());
+      accepted += LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(file.data()), file.size()) == 0;
+    }
+  }
+  EXPECT_GT(accepted, 500u);
+  EXPECT_LT(accepted, 9'000u);
 }
 
 TEST(Shard, TokenizersDifferByTheirFingerprint) {
