@@ -212,12 +212,21 @@ void Tokenizer::State::encode(std::string_view a, const std::string_view* b, con
 
 void Tokenizer::State::trim_offsets(std::string_view text, size_t begin, size_t count, Encoding& out) const {
   if (outer_spaces.empty()) return;
+  // Offsets go forward through the text, so it is read once and not from its start for each of them.
+  std::string_view rest = text;
+  uint32_t passed = 0;  // code points before `rest`
+  const auto part_at = [&](Offset o) {
+    if (o.begin < passed) rest = text, passed = 0;
+    rest.remove_prefix(text_at(rest, {0, o.begin - passed}).size());
+    passed = o.begin;
+    return text_at(rest, {0, o.end - o.begin});
+  };
   for (size_t i = begin; i < begin + count; ++i) {
     const uint16_t packed = outer_spaces[size_t(out.ids[i])];
     if (packed == 0) continue;
     Offset& o = out.offsets[i];
     OuterSpaces spaces{packed & 255u, uint32_t(packed >> 8)};
-    if (packed == kByText) spaces = count_outer_spaces(text_at(text, o));
+    if (packed == kByText) spaces = count_outer_spaces(part_at(o));
     for (auto [add_prefix_space] : parts.post_processor.trim_offsets) {
       // A single space before the first token was added and has no offset; several were in the text.
       bool was_added = add_prefix_space && (i == begin || o.begin == 0) && spaces.leading == 1;

@@ -205,7 +205,9 @@ TEST(Answer, LongQuestionsAreCutAndCounted) {
   const Answering whole = model.answer("Who came", context);
   EXPECT_FALSE(whole.question_truncated);
   EXPECT_EQ(cut.answers, whole.answers);
-  expect_error("top and max_answer_tokens", [&] { model.answer("Who?", context, {.top = 0}); });
+  expect_error("`top` is at least 1", [&] { model.answer("Who?", context, {.top = 0}); });
+  expect_error("`max_answer_tokens` is at least 1",
+               [&] { model.answer("Who?", context, {.max_answer_tokens = 0}); });
   expect_error("too long", [&] { model.answer("Who?", context, {.max_length = 1000}); });
 }
 
