@@ -174,6 +174,21 @@ std::span<float> TrunkPass::take_weights(size_t l, std::span<const int32_t> keys
   return {pass_.arena.take<float>(size), size};
 }
 
+// For all layers before the first: so what a layer takes beside it is the same memory, still in the cache, in each.
+void TrunkPass::take_kept() {
+  kept_.resize(options_.keep ? w_.depth() : 0);
+  for (size_t l = 0; l < kept_.size(); ++l) {
+    // Recomputing, layers share all but what the next one begins with.
+    if (l == 0 || !options_.recompute) {
+      kept_[l] = layer(l).take_kept();
+    } else {
+      kept_[l] = kept_[0];
+      kept_[l].norm = pass_.take_normalized(states_.x.rows(), states_.x.cols());
+    }
+    if (options_.recompute && w_.shape.norm_first) kept_[l].sum = pass_.take(states_.x.rows(), states_.x.cols());
+  }
+}
+
 Matrix<const float> TrunkPass::forward() {
   const size_t depth = w_.depth();
   const bool norm_first = w_.shape.norm_first;
@@ -185,21 +200,11 @@ Matrix<const float> TrunkPass::forward() {
   Matrix<float>& carried = norm_first ? s.sum : s.x;       // what goes from layer to layer
   Matrix<float>& next = norm_first ? s.next_sum : s.y;
   if (options_.hidden_states) hidden_states.push_back(carried);
-  kept_.resize(options_.keep ? depth : 0);
+  take_kept();
   for (size_t l = 0; l < depth; ++l) {
     const Layer one = layer(l);
     // A state that was handed out stays; otherwise the next goes where this one was.
     if (options_.hidden_states) next = pass_.take(s.x.rows(), s.x.cols());
-    if (options_.keep) {
-      // Recomputing, layers share all but what the next one begins with.
-      if (l == 0 || !options_.recompute) {
-        kept_[l] = one.take_kept();
-      } else {
-        kept_[l] = kept_[0];
-        kept_[l].norm = pass_.take_normalized(s.x.rows(), s.x.cols());
-      }
-      if (options_.recompute && norm_first) kept_[l].sum = pass_.take(s.x.rows(), s.x.cols());
-    }
     const AttentionRoom room{take_weights(l, offsets_),
                                     one.w.has_cross() ? take_weights(l, one.source.offsets) : std::span<float>()};
     attention[l] = room.self.data(), cross_attention[l] = room.cross.data();

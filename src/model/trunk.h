@@ -96,6 +96,7 @@ class TrunkPass {
   void embeddings_output(Matrix<float> x);
   void embeddings_backward(const EmbeddingWeights& gradient, Matrix<float> d, Matrix<float> carry);
   void take_states();
+  void take_kept();
   std::span<float> take_weights(size_t l, std::span<const int32_t> keys);
 
   const TrunkWeights& w_;
