@@ -32,7 +32,7 @@ namespace bertie {
 struct Score {
   enum class Kind : uint8_t { kScaledDot, kDot, kGeneral, kAdditive };
 
-  static Score scaled_dot() { return {}; }                                             // q·k/√D
+  static Score scaled_dot() { return {}; }                                              // q·k/√D
   static Score scaled_by(float scale) { return {.kind = Kind::kDot, .scale = scale}; }  // q·k·scale
   static Score dot() { return {.kind = Kind::kDot}; }                                   // q·k
   // qᵀ·W·k. w (H·D, Dk): head h's W is its rows h·D..; k is then (Tk, H·Dk).

@@ -16,15 +16,16 @@ namespace bertie {
 // What a sequence-classification head's numbers mean; config.json's problem_type.
 enum class Problem { kUnset, kSingleLabel, kMultiLabel, kRegression };
 
-// A layer's attention: how to score, where to look and how to compute (bertie/attention.h). What is set here is
-// BERT's. What a mechanism learns (spans, score matrices, Linformer's projections) is the model's: the views in
-// `look` and `compute` stay empty. In config.json it is the object "attention"; docs/models.md has its keys.
+// A layer's attention: how to score, where to look and how to compute (bertie/attention.h). What is set here
+// is BERT's. What a mechanism learns (spans, score matrices, Linformer's projections) is the model's: the
+// views in `look` and `compute` stay empty. In config.json it is the object "attention"; docs/models.md has
+// its keys.
 struct AttentionConfig {
   Score::Kind score = Score::Kind::kScaledDot;
   size_t score_size = 64;            // of additive scores: numbers that tanh is taken of
   Look look = {};                    // full: a causal model's is causal
   std::vector<int32_t> global = {};  // of Look::window_and_global
-  double span = 0.1;                 // of Look::adaptive_span at the start of training, as a share of all positions
+  double span = 0.1;  // of Look::adaptive_span at the start of training, as a share of all positions
   Compute compute = {};
   size_t linformer_rows = 64;  // of Compute::linformer
 

@@ -103,16 +103,16 @@ void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums,
   Team& team = call.parts->team;
   arena.reset(softmax_bytes(call, weights.empty() ? Reserve::kForward : Reserve::kWeights));
   call.project();
-  std::byte* const workspace = arena.take<std::byte>(
-      dot_product::workspace_bytes(call.batch, !weights.empty(), team.threads()));
+  std::byte* const workspace =
+      arena.take<std::byte>(dot_product::workspace_bytes(call.batch, !weights.empty(), team.threads()));
   if (weights.empty())
     dot_product::tiled(call.batch, out, log_sums, workspace, team);
   else
     dot_product::exact(call.batch, out, weights, workspace, team);
 }
 
-void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums, Matrix<const float> d_out,
-              const AttentionGradients& gradients) {
+void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums,
+                        Matrix<const float> d_out, const AttentionGradients& gradients) {
   switch (call.compute.kind) {
     case Compute::Kind::kLinear:
     case Compute::Kind::kPerformer:

@@ -46,8 +46,8 @@ class Call {
 // The public functions on a call that has been checked. log_sums is (Tq, H) for the backward pass, or empty;
 // only softmax fills it. weights has dot_product::weights_size(call.batch) numbers, or none.
 void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums, std::span<float> weights);
-void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums, Matrix<const float> d_out,
-              const AttentionGradients& gradients);
+void attention_backward(Call& call, Matrix<const float> out, std::span<const float> log_sums,
+                        Matrix<const float> d_out, const AttentionGradients& gradients);
 // Takes the memory of both for a call of this shape, so that they take none.
 enum class Reserve { kForward, kWeights, kBackward };
 void reserve_attention(const Call& call, Reserve what);

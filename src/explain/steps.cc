@@ -155,8 +155,8 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
   Grid x = copy_of(output.hidden_states[which.layer]);
   if (w.family->norm_first) {
     Team team;
-    kernels::layer_norm_forward(x, which.layer == 0 ? w.trunk.embeddings.norm : w.layer(which.layer - 1).output_norm,
-                                x, team);
+    kernels::layer_norm_forward(
+        x, which.layer == 0 ? w.trunk.embeddings.norm : w.layer(which.layer - 1).output_norm, x, team);
   }
   const size_t c = config.hidden;
   Grid qkv(3 * c, c), wo(c, c);

@@ -25,8 +25,9 @@ AttentionSteps explain_you_found_me(size_t head) {
   const auto matrix = [](const auto& values) {
     return Matrix<const float>(values.data(), values.size() / kSize, kSize);
   };
-  AttentionSteps steps = explain(
-      matrix(kX), {.wq = matrix(kWq), .wk = matrix(kWk), .wv = matrix(kWv), .wo = matrix(kWo)}, kExampleHeads, head);
+  AttentionSteps steps =
+      explain(matrix(kX), {.wq = matrix(kWq), .wk = matrix(kWk), .wv = matrix(kWv), .wo = matrix(kWo)},
+              kExampleHeads, head);
   steps.tokens = {"You", "found", "me"};
   return steps;
 }

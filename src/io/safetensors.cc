@@ -226,8 +226,8 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
       malformed(name, info.name, fmt::format("data_offsets {} to {} run backwards", entry.begin, entry.end));
     if (entry.begin != at)
       malformed(name, info.name,
-           fmt::format("its data begins at {} and {} {}", entry.begin,
-                       entry.begin < at ? "overlaps what ends at" : "leaves a hole after", at));
+                fmt::format("its data begins at {} and {} {}", entry.begin,
+                            entry.begin < at ? "overlaps what ends at" : "leaves a hole after", at));
     if (entry.end > data.size())
       throw Error(fmt::format("{}: truncated: tensor {} ends at byte {} of the data, which has {}", name,
                               quote(info.name), entry.end, data.size()),
@@ -237,12 +237,12 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
       for (size_t n : info.shape) bytes = bytes * n;
     } catch (const Error&) {
       malformed(name, info.name,
-           fmt::format("the size of shape [{}] overflows 64 bits", fmt::join(info.shape, ", ")));
+                fmt::format("the size of shape [{}] overflows 64 bits", fmt::join(info.shape, ", ")));
     }
     if (bytes.value() != entry.end - entry.begin)
       malformed(name, info.name,
-           fmt::format("shape [{}] of {} is {} bytes, but its data has {}", fmt::join(info.shape, ", "),
-                       name_of(info.dtype), bytes.value(), entry.end - entry.begin));
+                fmt::format("shape [{}] of {} is {} bytes, but its data has {}", fmt::join(info.shape, ", "),
+                            name_of(info.dtype), bytes.value(), entry.end - entry.begin));
     info.data = data.subspan(entry.begin, entry.end - entry.begin);
     at = entry.end;
     tensors.push_back(std::move(info));
@@ -316,8 +316,8 @@ SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view i
   for (auto& [tensor, file] : weight_map->items()) {
     if (!file.is_string() || !is_plain_shard_name(file.get_ref<const std::string&>()))
       malformed(name, tensor,
-           fmt::format("its shard {} is not the plain name of a .safetensors file in this folder",
-                       quote(file.dump(-1, ' ', true))));
+                fmt::format("its shard {} is not the plain name of a .safetensors file in this folder",
+                            quote(file.dump(-1, ' ', true))));
     const auto& shard_name = file.get_ref<const std::string&>();
     auto shard = shards.find(shard_name);
     if (shard == shards.end()) {

@@ -41,7 +41,8 @@ LossSum cross_entropy_row(std::span<float> z, int32_t target, float scale, bool 
 LossSum soft_cross_entropy_row(std::span<float> z, std::span<const float> t, float temperature, float scale) {
   constexpr size_t kBlock = 256;
   HWY_ALIGN float p[kBlock], q[kBlock];
-  const float inverse = 1 / temperature, t_max = row_max(t.data(), t.size()), z_max = row_max(z.data(), z.size());
+  const float inverse = 1 / temperature, t_max = row_max(t.data(), t.size()),
+              z_max = row_max(z.data(), z.size());
   const auto for_blocks = [&](const auto& use) {
     for (size_t j = 0; j < z.size(); j += kBlock) {
       const size_t count = std::min(kBlock, z.size() - j);
@@ -109,7 +110,9 @@ LossSum soft_cross_entropy(Matrix<float> logits, Matrix<const float> teacher, fl
   assert(teacher.rows() == logits.rows() && teacher.cols() == logits.cols());
   const auto row = HWY_DYNAMIC_DISPATCH(soft_cross_entropy_row);
   return sum_over_rows(logits.rows(), team, [&](size_t t) {
-    const auto best = [](auto numbers) { return std::max_element(numbers.begin(), numbers.end()) - numbers.begin(); };
+    const auto best = [](auto numbers) {
+      return std::max_element(numbers.begin(), numbers.end()) - numbers.begin();
+    };
     const bool right = best(logits[t]) == best(teacher[t]);
     LossSum sum = row(logits[t], teacher[t], temperature, scale);
     sum.right = right;

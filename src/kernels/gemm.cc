@@ -151,7 +151,8 @@ void for_packed(const Linear& layer, size_t first_row, size_t rows, const auto& 
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
   if (into.format == WeightFormat::kFloat32)
-    for_packed(into, first_row, w.rows(), [&, to = into.floats()](size_t i, size_t r, size_t k) { to[i] = w(r, k); });
+    for_packed(into, first_row, w.rows(),
+               [&, to = into.floats()](size_t i, size_t r, size_t k) { to[i] = w(r, k); });
   else
     for_packed(into, first_row, w.rows(),
                [&, to = into.bfloats()](size_t i, size_t r, size_t k) { to[i] = to_bf16(w(r, k)); });
@@ -160,7 +161,8 @@ void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w) {
   assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs);
   if (from.format == WeightFormat::kFloat32)
-    for_packed(from, first_row, w.rows(), [&, in = from.floats()](size_t i, size_t r, size_t k) { w(r, k) = in[i]; });
+    for_packed(from, first_row, w.rows(),
+               [&, in = from.floats()](size_t i, size_t r, size_t k) { w(r, k) = in[i]; });
   else
     for_packed(from, first_row, w.rows(),
                [&, in = from.bfloats()](size_t i, size_t r, size_t k) { w(r, k) = from_bf16(in[i]); });

@@ -39,10 +39,11 @@ struct Linear {
   size_t inputs = 0, outputs = 0;
   WeightFormat format = WeightFormat::kFloat32;
 
-  float* floats() const { return static_cast<float*>(packed); }        // of kFloat32
+  float* floats() const { return static_cast<float*>(packed); }         // of kFloat32
   uint16_t* bfloats() const { return static_cast<uint16_t*>(packed); }  // of kBFloat16
   size_t packed_bytes() const {
-    return packed_floats(outputs, inputs) * (format == WeightFormat::kFloat32 ? sizeof(float) : sizeof(uint16_t));
+    return packed_floats(outputs, inputs) *
+           (format == WeightFormat::kFloat32 ? sizeof(float) : sizeof(uint16_t));
   }
 };
 
@@ -66,8 +67,9 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
                                         Team& team, Matrix<float> sum = {});
 
-// The backward pass, for weights in kFloat32, which is what learns; without the activation (activation_backward comes before it). Workspaces are floats in
-// somebody else's memory. Sums over tokens run in order, so gradients are the same bits for any team.
+// The backward pass, for weights in kFloat32, which is what learns; without the activation
+// (activation_backward comes before it). Workspaces are floats in somebody else's memory. Sums over tokens
+// run in order, so gradients are the same bits for any team.
 enum class Accumulate : bool { kNo, kYes };
 
 // dx = dy·W, or dx += dy·W. W is packed anew for it, the other way round.

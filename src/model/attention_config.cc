@@ -17,14 +17,11 @@ constexpr std::pair<const char*, Score::Kind> kScores[] = {{"scaled_dot", Score:
                                                            {"dot", Score::Kind::kDot},
                                                            {"general", Score::Kind::kGeneral},
                                                            {"additive", Score::Kind::kAdditive}};
-constexpr std::pair<const char*, Look::Kind> kLooks[] = {{"full", Look::Kind::kFull},
-                                                         {"causal", Look::Kind::kCausal},
-                                                         {"window", Look::Kind::kWindow},
-                                                         {"window_and_global", Look::Kind::kWindowAndGlobal},
-                                                         {"big_bird", Look::Kind::kBigBird},
-                                                         {"strided", Look::Kind::kStrided},
-                                                         {"fixed", Look::Kind::kFixed},
-                                                         {"adaptive_span", Look::Kind::kAdaptiveSpan}};
+constexpr std::pair<const char*, Look::Kind> kLooks[] = {
+    {"full", Look::Kind::kFull},        {"causal", Look::Kind::kCausal},
+    {"window", Look::Kind::kWindow},    {"window_and_global", Look::Kind::kWindowAndGlobal},
+    {"big_bird", Look::Kind::kBigBird}, {"strided", Look::Kind::kStrided},
+    {"fixed", Look::Kind::kFixed},      {"adaptive_span", Look::Kind::kAdaptiveSpan}};
 constexpr std::pair<const char*, Compute::Kind> kComputes[] = {{"softmax", Compute::Kind::kSoftmax},
                                                                {"linear", Compute::Kind::kLinear},
                                                                {"performer", Compute::Kind::kPerformer},
@@ -121,7 +118,8 @@ AttentionConfig read_attention(const json& object, const std::string& name) {
   if (a.look.kind == Look::Kind::kWindowAndGlobal) {
     a.look.after = a.look.before;
     if (const auto list = object.find("global"); list != object.end()) {
-      if (!list->is_array()) throw Error(fmt::format("{}: attention.global must be a list of positions", name));
+      if (!list->is_array())
+        throw Error(fmt::format("{}: attention.global must be a list of positions", name));
       for (const json& position : *list) {
         if (!position.is_number_unsigned() || position.get<uint64_t>() > 1 << 20)
           throw Error(fmt::format("{}: attention.global must be a list of positions", name));
@@ -174,14 +172,16 @@ void check_attention(const Config& c, const std::string& name) {
   need(look.kind != Look::Kind::kFixed || (look.summary >= 1 && look.summary <= look.stride),
        "summary must be from 1 to stride");
   // A ramp that is infinite as a float would be written as null.
-  need(look.kind != Look::Kind::kAdaptiveSpan || (look.ramp > 0 && look.ramp <= 1e9f && a.span >= 0 && a.span <= 1),
+  need(look.kind != Look::Kind::kAdaptiveSpan ||
+           (look.ramp > 0 && look.ramp <= 1e9f && a.span >= 0 && a.span <= 1),
        "ramp must be above 0 and at most 1e9, and span a share from 0 to 1");
   for (size_t i = 0; i < a.global.size(); ++i)
     need(a.global[i] >= 0 && (i == 0 || a.global[i - 1] < a.global[i]), "global positions must increase");
   need(a.compute.kind != Compute::Kind::kLinformer || (a.linformer_rows >= 1 && a.linformer_rows <= 65536),
        "rows must be from 1 to 65536");
-  need(a.compute.kind != Compute::Kind::kPerformer || (a.compute.features >= 1 && a.compute.features <= 65536),
-       "features must be from 1 to 65536");
+  need(
+      a.compute.kind != Compute::Kind::kPerformer || (a.compute.features >= 1 && a.compute.features <= 65536),
+      "features must be from 1 to 65536");
   need(a.compute.kind != Compute::Kind::kNystrom ||
            (a.compute.landmarks >= 1 && a.compute.iterations >= 1 && a.compute.iterations <= 1000),
        "landmarks must be 1 or more, iterations from 1 to 1000");

@@ -65,8 +65,8 @@ struct Family {
   bool drops_classifier = true, drops_classifier_input = false, drops_next_sentence = false;
 };
 
-// What each head is called, by Head's numbers: in messages, in the names of transformers' classes, and by what it
-// can do.
+// What each head is called, by Head's numbers: in messages, in the names of transformers' classes, and by
+// what it can do.
 struct HeadName {
   std::string_view name, suffix, verb;
 };

@@ -47,8 +47,8 @@ Chain chain_of(const Weights& w, Head head) {
   return {};
 }
 
-// The token whose state stands for sequence s: its first, or for a causal model the last that is not padding, as
-// in transformers. -1: the sequence is empty.
+// The token whose state stands for sequence s: its first, or for a causal model the last that is not padding,
+// as in transformers. -1: the sequence is empty.
 int32_t sequence_token(const Weights& w, const Batch& b, size_t s) {
   const int32_t first = b.offsets[s], end = b.offsets[s + 1];
   if (first == end) return -1;
@@ -60,8 +60,8 @@ int32_t sequence_token(const Weights& w, const Batch& b, size_t s) {
 
 // The rows of the hidden states that a head reads: `rows` of the tokens (empty: all), or a token for each
 // sequence.
-std::span<const int32_t> rows_for(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows,
-                                  Pass& pass) {
+std::span<const int32_t> rows_for(const Weights& w, Head head, const Batch& batch,
+                                  std::span<const int32_t> rows, Pass& pass) {
   if (for_each_token(head) && !rows.empty()) return rows;
   const size_t count = for_each_token(head) ? size_t(batch.offsets.back()) : batch.size();
   int32_t* const from = pass.arena.take<int32_t>(count);
@@ -81,7 +81,8 @@ bool uses_pooled(const Weights& w, Head head) {
 
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture) {
   if ((capture.pooled || (capture.head && uses_pooled(w, *capture.head))) && !w.has_pooler)
-    throw Error("this checkpoint has no pooler", "use the hidden states, or a sentence vector by mean pooling");
+    throw Error("this checkpoint has no pooler",
+                "use the hidden states, or a sentence vector by mean pooling");
   if (capture.head && !w.has(*capture.head)) {
     std::vector<std::string_view> there;
     for (Head head : w.heads) there.push_back(name_of(head).name);
@@ -99,8 +100,8 @@ void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t t
       throw Error(fmt::format("{}: row {} is not in the batch of {} tokens", name, row, tokens));
   if (!term.teacher.empty()) {
     if (!term.targets.empty() || term.teacher.rows() != wanted || term.teacher.cols() != classes)
-      throw Error(fmt::format("{}: a teacher's logits of shape ({}, {}) where the batch asks for ({}, {})", name,
-                              term.teacher.rows(), term.teacher.cols(), wanted, classes));
+      throw Error(fmt::format("{}: a teacher's logits of shape ({}, {}) where the batch asks for ({}, {})",
+                              name, term.teacher.rows(), term.teacher.cols(), wanted, classes));
     return;
   }
   if (term.targets.size() != wanted)
@@ -209,8 +210,8 @@ LossSum HeadLoss::loss_of(const LossTerm& term, Matrix<float> logits) const {
   return kernels::cross_entropy(logits, term.targets, term.scale, gradient != nullptr, pass.team());
 }
 
-// The mask of a classifier's input: a token's, or a sequence's, which is none of its tokens' (their numbers end
-// below the half).
+// The mask of a classifier's input: a token's, or a sequence's, which is none of its tokens' (their numbers
+// end below the half).
 RowDropout HeadLoss::mask_of(const LossTerm& term, size_t rows, size_t place) const {
   const double rate = w.config.classifier_dropout >= 0 ? w.config.classifier_dropout : w.config.dropout;
   if (dropout.rows.empty() || rate == 0) return {};
@@ -237,9 +238,9 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
   }
   // A teacher says something about every word, so all logits are there at once.
   const Matrix<float> logits = pass.take(rows, vocabulary);
-  float* const workspace = pass.arena.take<float>(std::max({kernels::matmul_workspace_floats(width, vocabulary),
-                                                           kernels::matmul_workspace_floats(vocabulary, width),
-                                                           kernels::matmul_workspace_floats(rows, width)}));
+  float* const workspace = pass.arena.take<float>(std::max(
+      {kernels::matmul_workspace_floats(width, vocabulary),
+       kernels::matmul_workspace_floats(vocabulary, width), kernels::matmul_workspace_floats(rows, width)}));
   if (pass.counting()) return {};
   kernels::matmul(v.x, kernels::transposed(v.table), logits, workspace, team);
   for (size_t r = 0; r < rows && v.bias; ++r)
@@ -265,11 +266,12 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   // Dropout in front of the last product, and RoBERTa's in front of the dense layer too.
   const Family& f = *w.family;
   const bool classifier = term.head == Head::kClassify;
-  const bool drops = classifier ? f.drops_classifier
-                                : term.head == Head::kTag ||
-                                      (term.head == Head::kNextSentence && f.drops_next_sentence);
+  const bool drops =
+      classifier ? f.drops_classifier
+                 : term.head == Head::kTag || (term.head == Head::kNextSentence && f.drops_next_sentence);
   const RowDropout mask = drops ? mask_of(term, rows, 0) : RowDropout{};
-  const RowDropout input_mask = classifier && f.drops_classifier_input ? mask_of(term, rows, 1) : RowDropout{};
+  const RowDropout input_mask =
+      classifier && f.drops_classifier_input ? mask_of(term, rows, 1) : RowDropout{};
 
   // Forward, keeping what goes into the activation and the norm.
   pass.dropout(input_mask, x);
@@ -338,14 +340,16 @@ LossSum HeadLoss::answer(const Batch& batch, const LossTerm& term, Matrix<const 
         one = kernels::cross_entropy(z, {&target, n > 0}, term.scale / 2, true, pass.team());
       } else {
         for (size_t t = 0; t < n; ++t) teacher[t] = term.teacher(first + t, end);
-        one = kernels::soft_cross_entropy(z, {teacher, n > 0, n}, term.temperature, term.scale / 2, pass.team());
+        one = kernels::soft_cross_entropy(z, {teacher, n > 0, n}, term.temperature, term.scale / 2,
+                                          pass.team());
       }
       sum.loss += one.loss / 2, right += one.right, counted += one.count;
       for (size_t t = 0; t < n; ++t) logits(first + t, end) = target >= 0 ? column[t] : 0.0f;
     }
     sum.count += counted > 0, sum.right += counted > 0 && right == counted;
   }
-  if (gradient) pass.linear_backward(hidden, logits, w.answerer, gradient->answerer, d_hidden, Accumulate::kYes);
+  if (gradient)
+    pass.linear_backward(hidden, logits, w.answerer, gradient->answerer, d_hidden, Accumulate::kYes);
   return sum;
 }
 

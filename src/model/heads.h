@@ -1,15 +1,15 @@
 #pragma once
-// What sits on top of the layers: the pooler and the heads, with their losses. A head is the same chain forward
-// and back, for inference and learning:
+// What sits on top of the layers: the pooler and the heads, with their losses. A head is the same chain
+// forward and back, for inference and learning:
 //
 //   language model   z = decoder(norm(f(dense(h)))) + bias, or decoder(h)
 //   next sentence    z = W·tanh(pooler(first)) + b
 //   classify         z = W·tanh(pooler(first)) + b, or out(f(dense(first)))
 //   tag, answer      z = W·h + b, for each token
 //
-// Losses: cross-entropy of a class; regression (z − v)²; several labels −v·log σ(z) − (1 − v)·log(1 − σ(z)), whose
-// slope is σ(z) − v; an answer half the cross-entropy of its first token's place and half that of its last's, each
-// over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖ softmax(z/T)).
+// Losses: cross-entropy of a class; regression (z − v)²; several labels −v·log σ(z) − (1 − v)·log(1 − σ(z)),
+// whose slope is σ(z) − v; an answer half the cross-entropy of its first token's place and half that of its
+// last's, each over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖ softmax(z/T)).
 #include "model/learner.h"
 #include "model/pass.h"
 #include "model/trunk.h"
@@ -33,18 +33,19 @@ void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t t
 struct HeadOutputs {
   Matrix<const float> pooled, logits;
 };
-HeadOutputs head_outputs(const Weights& w, const Batch& batch, const Capture& capture, Matrix<const float> hidden,
-                         Pass& pass);
+HeadOutputs head_outputs(const Weights& w, const Batch& batch, const Capture& capture,
+                         Matrix<const float> hidden, Pass& pass);
 
-// The loss of one term, within Arena::run. With `gradient`, parameters' gradients are added to it and the hidden
-// states' to d_hidden.
+// The loss of one term, within Arena::run. With `gradient`, parameters' gradients are added to it and the
+// hidden states' to d_hidden.
 struct HeadLoss {
   const Weights& w;
   const Weights* gradient = nullptr;
   DropoutSeed dropout = {};
   Pass& pass;
 
-  LossSum run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const;
+  LossSum run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
+              Matrix<float> d_hidden) const;
 
  private:
   LossSum answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,

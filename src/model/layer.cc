@@ -193,7 +193,8 @@ void Layer::cross_forward(const LayerStates& s, const KeptAttention* kept, std::
     pass.linear(source.states, w.cross.key_value, Activation::kNone, own);
     key_value = own;
   }
-  pass.attention(cross_attention(query, key_value), context, kept ? kept->log_sums : std::span<float>(), weights);
+  pass.attention(cross_attention(query, key_value), context, kept ? kept->log_sums : std::span<float>(),
+                 weights);
   Pass::ResidualNorm end = cross_output(s, context);
   end.kept = kept ? &kept->norm : nullptr;
   pass.residual_norm(end);
@@ -236,7 +237,8 @@ void Layer::feed_forward_backward(const LayerStates& s, const KeptLayer& kept, c
   Pass::ResidualNorm end = output(s, kept.up);
   end.kept = &kept.norm;
   const Matrix<float> masked = pass.take(to.d.rows(), to.d.cols());
-  const Matrix<const float> d_out = pass.residual_norm_backward(end, to.w.output_norm, to.d, to.carry, masked);
+  const Matrix<const float> d_out =
+      pass.residual_norm_backward(end, to.w.output_norm, to.d, to.carry, masked);
   const Matrix<float> d_inner = pass.take(s.x.rows(), shape.inner);
   const RowDropout mask = masks(place).activation;
   pass.linear_backward_input(d_out, w.down, d_inner);
@@ -297,7 +299,8 @@ void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const
                            .f = matrix(m.f, config.linformer_rows, shape.positions)});
   for (size_t i = 0; i < d_spans.size() && !pass.counting(); ++i)
     m.spans[i] += d_spans[i] * float(shape.positions);
-  pass.linear_backward(s.x, d_qkv, w.qkv, to.w.qkv, to.d, to.carry.empty() ? Accumulate::kYes : Accumulate::kNo);
+  pass.linear_backward(s.x, d_qkv, w.qkv, to.w.qkv, to.d,
+                       to.carry.empty() ? Accumulate::kYes : Accumulate::kNo);
 }
 
 }  // namespace bertie

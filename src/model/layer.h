@@ -1,6 +1,6 @@
 #pragma once
-// One layer of a Transformer, forward and back: attention, in a decoder attention over the encoder's states, and
-// the feed-forward network.
+// One layer of a Transformer, forward and back: attention, in a decoder attention over the encoder's states,
+// and the feed-forward network.
 //
 //   BERT's order                               norms first (GPT-2), where x = LayerNorm(s)
 //     qkv = x·Wqkv + b,  c = attention(qkv)      the same
@@ -10,11 +10,11 @@
 //     u = h·Wup + b                              the same
 //     y = LayerNorm₂(h + drop(f(u)·Wdown + b))   s' = m + drop(f(u)·Wdown + b),   y = LayerNorm₂(s')
 //
-// The backward pass needs qkv, c, the logarithms of attention's sums, x̂ and ρ of the norms, and u. It does not
-// need h, f(u) and y, which are an elementwise step away from x̂ and u, nor masks, which are drawn again.
+// The backward pass needs qkv, c, the logarithms of attention's sums, x̂ and ρ of the norms, and u. It does
+// not need h, f(u) and y, which are an elementwise step away from x̂ and u, nor masks, which are drawn again.
 //
-// Backward, in BERT's order: the gradient of a state x is that of its product plus that of the sum it goes into.
-// With norms first the sum's gradient is carried beside it: `carry`.
+// Backward, in BERT's order: the gradient of a state x is that of its product plus that of the sum it goes
+// into. With norms first the sum's gradient is carried beside it: `carry`.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,10 +37,10 @@ struct CrossWeights {
 
 // What a mechanism of attention learns besides the projections; null where it has none.
 struct MechanismWeights {
-  float* spans = nullptr;                                // Look::adaptive_span: (H), shares of the largest span
-  float* w = nullptr;                                    // Score::general: (H·D, D)
-  float *w1 = nullptr, *w2 = nullptr, *v = nullptr;      // Score::additive: (H·A, D), (H·A, D), (H, A)
-  float *e = nullptr, *f = nullptr;                      // Compute::linformer: (R, positions)
+  float* spans = nullptr;                            // Look::adaptive_span: (H), shares of the largest span
+  float* w = nullptr;                                // Score::general: (H·D, D)
+  float *w1 = nullptr, *w2 = nullptr, *v = nullptr;  // Score::additive: (H·A, D), (H·A, D), (H, A)
+  float *e = nullptr, *f = nullptr;                  // Compute::linformer: (R, positions)
 };
 
 struct LayerWeights {
@@ -69,8 +69,8 @@ struct LayerShape {
   DropoutRates dropout = {};
 };
 
-// Which numbers are dropped out: decided by a seed and each token's number, so that masks do not depend on how a
-// step is cut into micro-batches and ranks. Empty rows: nothing is dropped.
+// Which numbers are dropped out: decided by a seed and each token's number, so that masks do not depend on
+// how a step is cut into micro-batches and ranks. Empty rows: nothing is dropped.
 struct DropoutSeed {
   uint64_t seed = 0;
   std::span<const uint64_t> rows = {};  // each token's number: its sequence's, and its place there
@@ -83,8 +83,9 @@ kernels::RowDropout mask_for(const DropoutSeed& dropout, float rate, size_t plac
 
 // What a layer keeps for its backward pass.
 struct KeptAttention {
-  Matrix<float> query, key_value, context;  // cross-attention: (T, C), (Ts, 2C), (T, C); else query is (T, 3C)
-  std::span<float> log_sums;                // (T, H)
+  Matrix<float> query, key_value,
+      context;                // cross-attention: (T, C), (Ts, 2C), (T, C); else query is (T, 3C)
+  std::span<float> log_sums;  // (T, H)
   kernels::Normalized norm;
 };
 struct KeptLayer {
@@ -95,8 +96,8 @@ struct KeptLayer {
 };
 
 // The states of a layer, (T, C) each: it reads x and leaves y, which may be x; h is behind its attention, c
-// behind its cross-attention (without one, c is h). Where norms come first, layers add to something else: sum,
-// between a layer's halves middle, and at its end next_sum, which may be sum.
+// behind its cross-attention (without one, c is h). Where norms come first, layers add to something else:
+// sum, between a layer's halves middle, and at its end next_sum, which may be sum.
 struct LayerStates {
   Matrix<float> x, y, h, c, sum = {}, middle = {}, next_sum = {};
 };
@@ -104,9 +105,9 @@ struct LayerStates {
 // What a decoder's layer looks at: the encoder's states, or their keys and values where they were computed
 // before.
 struct CrossInput {
-  Matrix<const float> states = {};              // (Ts, C)
-  Matrix<const float> key_value = {};           // (Ts, 2C)
-  std::span<const int32_t> offsets = {};        // of the sources
+  Matrix<const float> states = {};        // (Ts, C)
+  Matrix<const float> key_value = {};     // (Ts, 2C)
+  std::span<const int32_t> offsets = {};  // of the sources
 };
 
 // Where weights of attention go, of who wants to see them: (H, n, m) for each sequence, or empty.
@@ -130,13 +131,13 @@ struct Layer {
   // Memory for what a layer keeps.
   KeptLayer take_kept() const;
 
-  // y from x. Without `kept` nothing is kept for a way back. Weights of attention go to `weights`, where there
-  // is room for them.
+  // y from x. Without `kept` nothing is kept for a way back. Weights of attention go to `weights`, where
+  // there is room for them.
   void forward(const LayerStates& states, const KeptLayer* kept, const AttentionRoom& weights) const;
 
-  // d: the gradient of y, becomes that of x. carry: with norms first the gradient of s', becomes that of s; else
-  // empty. d_source: the gradient of the encoder's states, is added to. states.x is what the layer had read;
-  // kept.up is used up. `recompute`: of `kept` only norm and sum are there, the rest is computed again.
+  // d: the gradient of y, becomes that of x. carry: with norms first the gradient of s', becomes that of s;
+  // else empty. d_source: the gradient of the encoder's states, is added to. states.x is what the layer had
+  // read; kept.up is used up. `recompute`: of `kept` only norm and sum are there, the rest is computed again.
   struct Gradients {
     const LayerWeights& w;  // added to
     Matrix<float> d, carry = {}, d_source = {};

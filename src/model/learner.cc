@@ -1,5 +1,5 @@
-// Learning: a forward pass that keeps what the backward pass needs, and back. BERT and its family are a trunk with
-// heads; the encoder-decoder is two trunks, whose output is a language model's.
+// Learning: a forward pass that keeps what the backward pass needs, and back. BERT and its family are a trunk
+// with heads; the encoder-decoder is two trunks, whose output is a language model's.
 #include "model/learner.h"
 
 #include <fmt/format.h>
@@ -106,7 +106,8 @@ void check_sums(const TrainingBatch& training, size_t sums) {
 
 class ModelLearner final : public NetworkLearner<Weights> {
  public:
-  ModelLearner(const Config& config, const std::vector<Head>& heads, uint64_t seed, const LearnerOptions& options)
+  ModelLearner(const Config& config, const std::vector<Head>& heads, uint64_t seed,
+               const LearnerOptions& options)
       : NetworkLearner(config, options), trunk_(w_.trunk, pass_) {
     for (Weights* w : {&w_, &g_}) {
       w->config.architecture.clear();  // its heads say what it is
@@ -155,10 +156,12 @@ class ModelLearner final : public NetworkLearner<Weights> {
     trunk_.start(training.batch, trunk_options(training, learning));
   }
 
-  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) override {
+  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
+               const Ready& ready) override {
     const Matrix<const float> hidden = trunk_.forward();
     const Matrix<float> d = learning ? trunk_.take_gradient() : Matrix<float>();
-    const HeadLoss heads{.w = w_, .gradient = learning ? &g_ : nullptr, .dropout = trunk_.dropout(), .pass = pass_};
+    const HeadLoss heads{
+        .w = w_, .gradient = learning ? &g_ : nullptr, .dropout = trunk_.dropout(), .pass = pass_};
     for (size_t i = 0; i < training.terms.size(); ++i)
       sums[i] += heads.run(training.batch, training.terms[i], hidden, d);
     if (!learning) return;
@@ -221,7 +224,8 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     target_.start(training.target, options);
   }
 
-  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) override {
+  void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
+               const Ready& ready) override {
     if (training.target.offsets.back() == 0) return;
     const Matrix<const float> read = source_.forward();
     target_.set_source({.states = read, .offsets = source_.offsets()});
@@ -245,9 +249,8 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     }
     const Matrix<float> x = gather_rows(states, rows, pass_);
     const Matrix<float> dx = d.empty() ? Matrix<float>() : pass_.take(rows.size(), states.cols());
-    const LossSum sum =
-        vocabulary_loss({.x = x, .table = words(w_), .bias = w_.logits_bias, .dx = dx, .d_table = words(g_)}, term,
-                        pass_);
+    const LossSum sum = vocabulary_loss(
+        {.x = x, .table = words(w_), .bias = w_.logits_bias, .dx = dx, .d_table = words(g_)}, term, pass_);
     if (!d.empty()) scatter_rows(dx, rows, d, pass_);
     return sum;
   }

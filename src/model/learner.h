@@ -22,9 +22,9 @@ namespace bertie {
 
 using kernels::LossSum;
 
-// One term of a batch's loss: what a head should say, as classes, numbers, or what a teacher said. The loss is the
-// sum of terms, each times its scale: weight / (how many targets the whole step has, over all micro-batches and
-// ranks), so that a step's gradient is that of the mean.
+// One term of a batch's loss: what a head should say, as classes, numbers, or what a teacher said. The loss
+// is the sum of terms, each times its scale: weight / (how many targets the whole step has, over all
+// micro-batches and ranks), so that a step's gradient is that of the mean.
 struct LossTerm {
   Head head;                           // an encoder-decoder: kCausalLm, of the targets
   std::span<const int32_t> rows = {};  // kMaskedLm, kCausalLm, kTag: which tokens; empty: all
@@ -50,8 +50,9 @@ struct TrainingBatch {
 };
 
 struct LearnerOptions {
-  int threads = 0;         // 0: one for every core
-  bool recompute = false;  // keep only what goes into a layer, and compute the rest again in the backward pass
+  int threads = 0;  // 0: one for every core
+  bool recompute =
+      false;  // keep only what goes into a layer, and compute the rest again in the backward pass
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).

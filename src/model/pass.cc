@@ -49,8 +49,8 @@ Matrix<const float> Pass::residual_norm_backward(const ResidualNorm& r, const ke
   const Matrix<float> sum = carry.empty() ? d : carry;
   if (r.dropout.dropout.rate == 0) masked = {};
   if (!counting())
-    kernels::layer_norm_training_backward(d, *r.kept, r.norm, carry, r.dropout, sum, masked, gradient, workspace,
-                                          team());
+    kernels::layer_norm_training_backward(d, *r.kept, r.norm, carry, r.dropout, sum, masked, gradient,
+                                          workspace, team());
   return masked.empty() ? sum : masked;
 }
 
@@ -58,12 +58,14 @@ void Pass::norm(Matrix<const float> x, const kernels::LayerNorm& norm, Matrix<fl
   if (!counting()) kernels::layer_norm_forward(x, norm, y, team());
 }
 
-void Pass::normalized_output(const kernels::Normalized& kept, const kernels::LayerNorm& norm, Matrix<float> y) {
+void Pass::normalized_output(const kernels::Normalized& kept, const kernels::LayerNorm& norm,
+                             Matrix<float> y) {
   if (!counting()) kernels::normalized_output(kept.x, norm, y, team());
 }
 
-void Pass::norm_backward(Matrix<const float> dy, const kernels::Normalized& kept, const kernels::LayerNorm& norm,
-                         Matrix<float> dx, const kernels::LayerNorm& gradient) {
+void Pass::norm_backward(Matrix<const float> dy, const kernels::Normalized& kept,
+                         const kernels::LayerNorm& norm, Matrix<float> dx,
+                         const kernels::LayerNorm& gradient) {
   const Arena::Scope scope(arena);
   float* const workspace = arena.take<float>(kernels::layer_norm_backward_workspace(dy.rows(), dy.cols()));
   if (!counting())
@@ -82,7 +84,8 @@ void Pass::copy(Matrix<const float> from, Matrix<float> to) {
   for (size_t r = 0; r < from.rows() && !counting(); ++r) std::copy_n(from.row(r), from.cols(), to.row(r));
 }
 
-void Pass::attention(const Attention& a, Matrix<float> out, std::span<float> log_sums, std::span<float> weights) {
+void Pass::attention(const Attention& a, Matrix<float> out, std::span<float> log_sums,
+                     std::span<float> weights) {
   AttentionOptions options = a.options;
   options.workspace = &attention_;
   Call call(a.q, a.k, a.v, out, options);

@@ -1,8 +1,9 @@
 #pragma once
-// What a pass through a model works with: threads, memory, and the operations that layers and heads are made of.
+// What a pass through a model works with: threads, memory, and the operations that layers and heads are made
+// of.
 //
-// A pass is written once and run twice (Arena::run): first on memory that is only counted, where operations do
-// nothing, then for real. So nobody adds up what a pass needs.
+// A pass is written once and run twice (Arena::run): first on memory that is only counted, where operations
+// do nothing, then for real. So nobody adds up what a pass needs.
 #include <cstdint>
 #include <span>
 
@@ -38,16 +39,18 @@ class Pass {
   void linear(Matrix<const float> x, const kernels::Linear& layer, Activation f, Matrix<float> y,
               Matrix<float> before = {});
   // dW += dyᵀ·x and db += Σ dy
-  void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& gradient);
+  void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy,
+                               const kernels::Linear& gradient);
   // dx = dy·W, or dx += dy·W
   void linear_backward_input(Matrix<const float> dy, const kernels::Linear& layer, Matrix<float> dx,
                              Accumulate accumulate = Accumulate::kNo);
   // Both.
   void linear_backward(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& layer,
-                       const kernels::Linear& gradient, Matrix<float> dx, Accumulate accumulate = Accumulate::kNo);
+                       const kernels::Linear& gradient, Matrix<float> dx,
+                       Accumulate accumulate = Accumulate::kNo);
 
-  // s = residual + dropout(x·Wᵀ + b),  y = LayerNorm(s): the end of both halves of a layer. `sum`, if not empty,
-  // gets s. `kept`, if there, gets what the backward pass needs; without it nothing is dropped out.
+  // s = residual + dropout(x·Wᵀ + b),  y = LayerNorm(s): the end of both halves of a layer. `sum`, if not
+  // empty, gets s. `kept`, if there, gets what the backward pass needs; without it nothing is dropped out.
   // Neither y nor sum is x or residual.
   struct ResidualNorm {
     Matrix<const float> x;
@@ -60,8 +63,8 @@ class Pass {
   };
   void residual_norm(const ResidualNorm& r);
   // Back through the norm of it. d, the gradient of y, becomes that of s; where s has another gradient too
-  // (`carry` is not empty), carry does. Gives the gradient of the product x·Wᵀ + b: that of s, masked, which may
-  // be in `masked`'s memory.
+  // (`carry` is not empty), carry does. Gives the gradient of the product x·Wᵀ + b: that of s, masked, which
+  // may be in `masked`'s memory.
   Matrix<const float> residual_norm_backward(const ResidualNorm& r, const kernels::LayerNorm& gradient,
                                              Matrix<float> d, Matrix<float> carry, Matrix<float> masked);
 
@@ -77,8 +80,8 @@ class Pass {
   void fill(Matrix<float> x, float value);
   void copy(Matrix<const float> from, Matrix<float> to);
 
-  // Attention as bertie/attention.h has it, with sequences numbered from `first_sequence` for dropout. log_sums
-  // for the backward pass, weights for who wants to see them, or empty.
+  // Attention as bertie/attention.h has it, with sequences numbered from `first_sequence` for dropout.
+  // log_sums for the backward pass, weights for who wants to see them, or empty.
   struct Attention {
     Matrix<const float> q, k, v;
     AttentionOptions options;

@@ -33,7 +33,7 @@ struct TensorSpec {
   std::vector<size_t> shape;                              // of the file
   bool transposed = false;                                // the file has (inputs, outputs)
   std::variant<io::TensorInfo*, float**, Rows, Bias> to;  // mapped table, plain numbers, part of a Linear
-  std::optional<float> initial = {};                      // of fresh parameters; else what its shape and name say
+  std::optional<float> initial = {};  // of fresh parameters; else what its shape and name say
 
   size_t elements() const { return shape.size() == 1 ? shape[0] : shape[0] * shape[1]; }
   size_t rows() const { return shape.size() == 1 ? 1 : shape[transposed]; }  // as the model sees it

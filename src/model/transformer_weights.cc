@@ -48,7 +48,8 @@ TransformerWeights::TransformerWeights(const TransformerConfig& c, const std::st
     e.word_scale = c.scale_embedding ? std::sqrt(float(c.hidden)) : 1.0f;
     e.width = c.hidden, e.positions = c.positions;
     e.learns_positions = false;
-    // Padding, which the decoder may begin with, is looked up but does not learn from that: as in transformers.
+    // Padding, which the decoder may begin with, is looked up but does not learn from that: as in
+    // transformers.
     e.constant_word = c.pad_id;
     trunk.shape = {.hidden = c.hidden,
                    .heads = heads,

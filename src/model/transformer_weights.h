@@ -17,8 +17,8 @@ namespace bertie {
 struct TransformerWeights {
   TransformerConfig config;
   kernels::Activation activation;
-  io::TensorInfo word;     // (V, C), left as the file stores it; the output's weights too
-  Matrix<float> position;  // (positions, C), of both; computed
+  io::TensorInfo word;            // (V, C), left as the file stores it; the output's weights too
+  Matrix<float> position;         // (positions, C), of both; computed
   TrunkWeights encoder, decoder;  // of which the decoder's layers have cross-attention
   bool has_logits_bias = true;
   float* logits_bias = nullptr;  // (V)

@@ -63,7 +63,8 @@ void TrunkPass::start(const Batch& batch, const Options& options) {
   find_positions();
 }
 
-// Which row of the position table each token adds: its place in the sequence, with a cache after what that holds.
+// Which row of the position table each token adds: its place in the sequence, with a cache after what that
+// holds.
 void TrunkPass::find_positions() {
   const EmbeddingWeights& e = w_.embeddings;
   positions_.resize(offsets_.empty() ? 0 : size_t(offsets_.back()));
@@ -146,8 +147,8 @@ void TrunkPass::embeddings_forward() {
   embedded_ = pass_.take_normalized(s.x.rows(), e.width);
   const RowDropout mask = norm_first ? embedding_mask() : RowDropout{};
   if (!pass_.counting())
-    kernels::layer_norm_training_forward(embedded, mask, {}, e.norm, norm_first ? s.sum : Matrix<float>(), embedded_,
-                                         norm_first ? s.x : Matrix<float>(), pass_.team());
+    kernels::layer_norm_training_forward(embedded, mask, {}, e.norm, norm_first ? s.sum : Matrix<float>(),
+                                         embedded_, norm_first ? s.x : Matrix<float>(), pass_.team());
   if (!norm_first) embeddings_output(s.x);
 }
 
@@ -174,7 +175,8 @@ std::span<float> TrunkPass::take_weights(size_t l, std::span<const int32_t> keys
   return {pass_.arena.take<float>(size), size};
 }
 
-// For all layers before the first: so what a layer takes beside it is the same memory, still in the cache, in each.
+// For all layers before the first: so what a layer takes beside it is the same memory, still in the cache, in
+// each.
 void TrunkPass::take_kept() {
   kept_.resize(options_.keep ? w_.depth() : 0);
   for (size_t l = 0; l < kept_.size(); ++l) {
@@ -185,7 +187,8 @@ void TrunkPass::take_kept() {
       kept_[l] = kept_[0];
       kept_[l].norm = pass_.take_normalized(states_.x.rows(), states_.x.cols());
     }
-    if (options_.recompute && w_.shape.norm_first) kept_[l].sum = pass_.take(states_.x.rows(), states_.x.cols());
+    if (options_.recompute && w_.shape.norm_first)
+      kept_[l].sum = pass_.take(states_.x.rows(), states_.x.cols());
   }
 }
 
@@ -197,7 +200,7 @@ Matrix<const float> TrunkPass::forward() {
   attention.assign(depth, nullptr), cross_attention.assign(depth, nullptr);
   take_states();
   embeddings_forward();
-  Matrix<float>& carried = norm_first ? s.sum : s.x;       // what goes from layer to layer
+  Matrix<float>& carried = norm_first ? s.sum : s.x;  // what goes from layer to layer
   Matrix<float>& next = norm_first ? s.next_sum : s.y;
   if (options_.hidden_states) hidden_states.push_back(carried);
   take_kept();
@@ -206,7 +209,7 @@ Matrix<const float> TrunkPass::forward() {
     // A state that was handed out stays; otherwise the next goes where this one was.
     if (options_.hidden_states) next = pass_.take(s.x.rows(), s.x.cols());
     const AttentionRoom room{take_weights(l, offsets_),
-                                    one.w.has_cross() ? take_weights(l, one.source.offsets) : std::span<float>()};
+                             one.w.has_cross() ? take_weights(l, one.source.offsets) : std::span<float>()};
     attention[l] = room.self.data(), cross_attention[l] = room.cross.data();
     one.forward(s, options_.keep ? &kept_[l] : nullptr, room);
     carried = next;
@@ -241,8 +244,8 @@ void TrunkPass::backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<f
   embeddings_backward(gradient.embeddings, d, carry);
 }
 
-// From d, the gradient of what goes into the first layer, to the tables. A batch has no padding, so there is no
-// exception for it: a text that has "[PAD]" in it has a token of that name.
+// From d, the gradient of what goes into the first layer, to the tables. A batch has no padding, so there is
+// no exception for it: a text that has "[PAD]" in it has a token of that name.
 void TrunkPass::embeddings_backward(const EmbeddingWeights& g, Matrix<float> d, Matrix<float> carry) {
   const EmbeddingWeights& e = w_.embeddings;
   const RowDropout mask = embedding_mask();
@@ -255,10 +258,11 @@ void TrunkPass::embeddings_backward(const EmbeddingWeights& g, Matrix<float> d, 
     pass_.dropout(mask, d);
   } else if (w_.shape.norm_first) {
     const Arena::Scope scope(pass_.arena);
-    float* const workspace = pass_.arena.take<float>(kernels::layer_norm_backward_workspace(d.rows(), d.cols()));
+    float* const workspace =
+        pass_.arena.take<float>(kernels::layer_norm_backward_workspace(d.rows(), d.cols()));
     if (!pass_.counting())
-      kernels::layer_norm_training_backward(d, embedded_, e.norm, carry, mask, carry, drops ? d : Matrix<float>(),
-                                            g.norm, workspace, pass_.team());
+      kernels::layer_norm_training_backward(d, embedded_, e.norm, carry, mask, carry,
+                                            drops ? d : Matrix<float>(), g.norm, workspace, pass_.team());
     if (!drops) d = carry;
   } else {
     pass_.dropout(mask, d);
@@ -269,7 +273,8 @@ void TrunkPass::embeddings_backward(const EmbeddingWeights& g, Matrix<float> d, 
     for (size_t t = 0; t < batch_.ids.size(); ++t)
       if (batch_.ids[t] == *e.constant_word) std::fill_n(d.row(t), d.cols(), 0.0f);
   Team& team = pass_.team();
-  kernels::embedding_backward(batch_.ids, d, e.word_scale, {table_numbers(*g.word), e.word->shape[0], e.width}, team);
+  kernels::embedding_backward(batch_.ids, d, e.word_scale,
+                              {table_numbers(*g.word), e.word->shape[0], e.width}, team);
   if (e.learns_positions)
     kernels::embedding_backward(positions_, d, 1, {g.position, e.positions, e.width}, team);
   if (!e.type) return;

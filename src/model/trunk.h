@@ -1,7 +1,7 @@
 #pragma once
-// The trunk of a network: embeddings and the stack of layers. BERT and GPT-2 are one trunk with heads on top; the
-// encoder-decoder is two. Inference, generation with a cache and learning all go through TrunkPass: what differs is
-// what is kept.
+// The trunk of a network: embeddings and the stack of layers. BERT and GPT-2 are one trunk with heads on top;
+// the encoder-decoder is two. Inference, generation with a cache and learning all go through TrunkPass: what
+// differs is what is kept.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,10 +16,11 @@
 
 namespace bertie {
 
-// y = LayerNorm(word·scale + position + type), then ALBERT's projection to the layers' width. Where norms come
-// first the sum goes on beside it, and the norm is the first layer's.
+// y = LayerNorm(word·scale + position + type), then ALBERT's projection to the layers' width. Where norms
+// come first the sum goes on beside it, and the norm is the first layer's.
 struct EmbeddingWeights {
-  const io::TensorInfo* word = nullptr;  // (V, E), left as the file stores it: rows are converted when looked up
+  const io::TensorInfo* word =
+      nullptr;  // (V, E), left as the file stores it: rows are converted when looked up
   float word_scale = 1;
   float* position = nullptr;  // (positions, E)
   float* type = nullptr;      // (types, E); null: none
@@ -35,9 +36,9 @@ struct EmbeddingWeights {
 struct TrunkWeights {
   EmbeddingWeights embeddings;
   LayerShape shape;
-  std::vector<LayerWeights> layers;      // those with weights of their own
-  std::vector<size_t> order;             // the layers that a token goes through; ALBERT's come more than once
-  std::vector<float> scales;             // of their scores
+  std::vector<LayerWeights> layers;  // those with weights of their own
+  std::vector<size_t> order;         // the layers that a token goes through; ALBERT's come more than once
+  std::vector<float> scales;         // of their scores
   size_t first_place = 0, embedding_place = 0;  // tell dropout masks of two trunks apart
 
   size_t depth() const { return order.size(); }
@@ -59,9 +60,9 @@ class TrunkPass {
     KeyValues* cache = nullptr;
     std::function<bool(size_t layer)> wants_attention = {};  // whose weights to give out
     bool hidden_states = false;
-    CrossInput source = {};                                     // of a decoder: states; or, with no way back,
+    CrossInput source = {};  // of a decoder: states; or, with no way back,
     std::span<const Matrix<const float>> source_key_values = {};  // keys and values for each layer
-    bool keep = false, recompute = false;                       // for backward
+    bool keep = false, recompute = false;                         // for backward
     std::optional<uint64_t> dropout_seed = {};
     uint32_t first_sequence = 0;
   };
@@ -81,7 +82,8 @@ class TrunkPass {
 
   // What forward left: views into the pass's memory.
   std::vector<Matrix<const float>> hidden_states;
-  std::vector<const float*> attention, cross_attention;  // by layer, sequence after sequence, (H, n, m); or null
+  std::vector<const float*> attention,
+      cross_attention;  // by layer, sequence after sequence, (H, n, m); or null
 
   const Batch& batch() const { return batch_; }
   std::span<const int32_t> offsets() const { return offsets_; }

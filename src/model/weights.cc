@@ -13,10 +13,10 @@ namespace bertie {
 kernels::Activation activation_named(const std::string& name, const std::string& file, std::string_view key) {
   using kernels::Activation;
   constexpr std::pair<std::string_view, Activation> kNames[] = {
-      {"gelu", Activation::kGelu},           {"gelu_python", Activation::kGelu},
+      {"gelu", Activation::kGelu},          {"gelu_python", Activation::kGelu},
       {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
       {"gelu_fast", Activation::kGeluTanh}, {"relu", Activation::kRelu},
-      {"silu", Activation::kSilu},           {"swish", Activation::kSilu},
+      {"silu", Activation::kSilu},          {"swish", Activation::kSilu},
       {"tanh", Activation::kTanh},
   };
   for (const auto& [known, activation] : kNames)
@@ -89,7 +89,8 @@ void declare_mechanism(TensorTable& t, const std::string& layer, const Config& c
     t.matrix(name("w1"), m.w1, rows, d), t.matrix(name("w2"), m.w2, rows, d),
         t.matrix(name("v"), m.v, c.heads, a.score_size);
   if (a.compute.kind == Compute::Kind::kLinformer)
-    t.matrix(name("e"), m.e, a.linformer_rows, c.positions), t.matrix(name("f"), m.f, a.linformer_rows, c.positions);
+    t.matrix(name("e"), m.e, a.linformer_rows, c.positions),
+        t.matrix(name("f"), m.f, a.linformer_rows, c.positions);
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ void check_choice(const PretrainJob& job) {
   if (given > 1)
     throw Error("a model has a size or a config.json, not both", "`size` or `config` alone", "size");
   if (given == 0 && job.from.empty())
-    throw Error("there is no model to train", "`size` tiny, `config` config.json or `from` CHECKPOINT", "size");
+    throw Error("there is no model to train", "`size` tiny, `config` config.json or `from` CHECKPOINT",
+                "size");
   if (job.dropout >= 1)
     throw Error(fmt::format("a dropout of {} leaves nothing", job.dropout), "a number below 1, such as 0.1",
                 "dropout");
@@ -153,9 +154,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
 Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
   const bool folder = fs::is_directory(job.data);
   const fs::path file = folder ? job.data / "train.tsv" : job.data, held_out = job.data / "held_out.tsv";
-  Setup setup{.tokenizer = folder                            ? job.data
-                           : job.data.parent_path().empty() ? "."
-                                                            : job.data.parent_path()};
+  Setup setup{.tokenizer = folder ? job.data : job.data.parent_path().empty() ? "." : job.data.parent_path()};
   const Tokenizer tokenizer = Tokenizer::load(setup.tokenizer);
   const TransformerConfig config = transformer_of(job, tokenizer);
   setup.hidden = config.hidden, setup.dropout = largest_dropout(config);
@@ -185,8 +184,9 @@ void check_finite(Learner& learner, const fs::path& from) {
     std::vector<float> numbers(tensor.elements());
     read_back(tensor, 0, numbers);
     if (!finite(numbers))
-      throw Error(fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
-                  "a checkpoint from before that happened", "from");
+      throw Error(
+          fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
+          "a checkpoint from before that happened", "from");
   }
 }
 
@@ -203,11 +203,12 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
   tell(events.note, setup.note);
   if (!setup.held_out && job.train.eval_every > 0)
     tell(events.note,
-         fmt::format("{} has no held-out part, so there is no evaluation and no best checkpoint: the last one is "
-                     "{} ({})",
-                     job.data.string(), (job.train.out / "last").string(),
-                     job.objective == kSeq2Seq ? "held_out.tsv would be one"
-                                               : "prepare the data with `held_out` 0.01 to have one"));
+         fmt::format(
+             "{} has no held-out part, so there is no evaluation and no best checkpoint: the last one is "
+             "{} ({})",
+             job.data.string(), (job.train.out / "last").string(),
+             job.objective == kSeq2Seq ? "held_out.tsv would be one"
+                                       : "prepare the data with `held_out` 0.01 to have one"));
   if (!job.from.empty()) {
     const std::vector<std::string> fresh = setup.learner->load(job.from);
     check_finite(*setup.learner, job.from);
@@ -217,9 +218,10 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
                        fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
   if (setup.unused >= kMuchUnused)
-    tell(events.warning, fmt::format("{:.0f}% of the text is in documents of a single sentence, which make no "
-                                     "pairs, and is not used; `objective` mlm learns from all of it",
-                                     100 * setup.unused));
+    tell(events.warning,
+         fmt::format("{:.0f}% of the text is in documents of a single sentence, which make no "
+                     "pairs, and is not used; `objective` mlm learns from all of it",
+                     100 * setup.unused));
 
   TrainOptions options = job.train;  // with the defaults that bertie/train.h promises
   if (options.rate == 0) options.rate = usual_rate(setup.hidden);

@@ -9,8 +9,8 @@
 #include "bertie/error.h"
 #include "bertie/hub.h"
 #include "hub/cache.h"
-#include "support/safetensors_file.h"
 #include "support/hub_server.h"
+#include "support/safetensors_file.h"
 #include "support/temp_folder.h"
 
 namespace bertie::test {

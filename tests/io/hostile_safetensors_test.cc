@@ -2,8 +2,8 @@
 // that name the problem, and no byte outside the file is read (the sanitizer builds watch that).
 #include "../../fuzz/safetensors_fuzz.cc"
 #include "core/random.h"
-#include "support/expect_error.h"
 #include "io/safetensors.h"
+#include "support/expect_error.h"
 #include "support/safetensors_file.h"
 
 namespace bertie::io {

@@ -11,11 +11,11 @@
 #include "../../fuzz/npy_fuzz.cc"
 #undef LLVMFuzzerTestOneInput
 #include "core/random.h"
+#include "support/data.h"
 #include "support/expect_error.h"
+#include "support/numbers.h"
 #include "support/safetensors_file.h"
 #include "support/temp_folder.h"
-#include "support/data.h"
-#include "support/numbers.h"
 #include "support/tensors.h"
 
 namespace bertie::io {

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "support/data.h"
 #include "support/expect_error.h"
 #include "support/safetensors_file.h"
 #include "support/temp_folder.h"
-#include "support/data.h"
 
 namespace bertie::io {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "io/atomic_file.h"
 #include "support/expect_error.h"
-#include "support/temp_folder.h"
 #include "support/numbers.h"
+#include "support/temp_folder.h"
 
 namespace bertie::io {
 namespace {

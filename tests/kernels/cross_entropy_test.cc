@@ -56,7 +56,8 @@ TEST(SoftCrossEntropy, IsTheDivergenceAndItsGradient) {
     for (size_t n : {1, 2, 17, 256, 300, 1000})
       for (double t : {1.0, 2.0, 0.5}) {
         const size_t rows = 5;
-        const auto z = test::random_floats(rows * n, n, -6, 6), teacher = test::random_floats(rows * n, n + 1, -6, 6);
+        const auto z = test::random_floats(rows * n, n, -6, 6),
+                   teacher = test::random_floats(rows * n, n + 1, -6, 6);
         std::vector<float> dz = z;
         const LossSum sum =
             soft_cross_entropy({dz.data(), rows, n}, {teacher.data(), rows, n}, float(t), 0.125f, team);
@@ -75,7 +76,8 @@ TEST(SoftCrossEntropy, IsTheDivergenceAndItsGradient) {
             loss += t * t * p[j] * std::log(p[j] / q[j]);
             ASSERT_NEAR(dz[r * n + j], 0.125 * t * (q[j] - p[j]), 2e-7) << n << ", " << j;
           }
-          right += std::max_element(p.begin(), p.end()) - p.begin() == std::max_element(q.begin(), q.end()) - q.begin();
+          right += std::max_element(p.begin(), p.end()) - p.begin() ==
+                   std::max_element(q.begin(), q.end()) - q.begin();
         }
         EXPECT_NEAR(sum.loss, loss, 2e-5 * (1 + loss));
         EXPECT_EQ(sum.count, rows);

@@ -46,7 +46,8 @@ TEST(Dropout, OfARowDoesNotDependOnItsBatch) {
   const auto x = test::random_floats(kRows.size() * 70, 1);
   std::vector<float> all(x.size()), some(2 * 70);
   dropout_rows({x.data(), kRows.size(), 70}, dropout, {all.data(), kRows.size(), 70}, team);
-  dropout_rows({x.data() + 3 * 70, 2, 70}, {dropout.dropout, dropout.rows.subspan(3, 2)}, {some.data(), 2, 70}, team);
+  dropout_rows({x.data() + 3 * 70, 2, 70}, {dropout.dropout, dropout.rows.subspan(3, 2)},
+               {some.data(), 2, 70}, team);
   EXPECT_TRUE(test::same_bits(std::span(all).last(2 * 70), some));
 }
 

@@ -143,8 +143,9 @@ TEST(Linear, GivesARowTheSameBitsAloneAndInAnyBatch) {
       }
       for (size_t count : {2, 6, 7, 13, 14, 15, 28, 29}) {
         const size_t r = s.m - count - 1;
-        ASSERT_TRUE(test::same_bits(run(layer, std::span(x).subspan(r * s.k, count * s.k), count, kGelu, team),
-                                    std::span(all).subspan(r * s.n, count * s.n)))
+        ASSERT_TRUE(
+            test::same_bits(run(layer, std::span(x).subspan(r * s.k, count * s.k), count, kGelu, team),
+                            std::span(all).subspan(r * s.n, count * s.n)))
             << count << " rows from " << r;
       }
     }
@@ -272,7 +273,8 @@ TEST(LinearInBf16, RoundsToNearestAndKeepsWhatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> w{1.0f, 1.00390625f, 1.01171875f, 1.0078126f, -3.4e38f, inf, nan, 1e-40f};
   std::vector<uint16_t> memory(packed_floats(1, w.size()));
-  const Linear half{.packed = memory.data(), .inputs = w.size(), .outputs = 1, .format = WeightFormat::kBFloat16};
+  const Linear half{
+      .packed = memory.data(), .inputs = w.size(), .outputs = 1, .format = WeightFormat::kBFloat16};
   pack_rows({w.data(), 1, w.size()}, 0, half);
   EXPECT_EQ(weight_at(half, 0, 0), 1.0f);
   EXPECT_EQ(weight_at(half, 0, 1), 1.0f) << "a tie goes to the even one";

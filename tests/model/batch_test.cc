@@ -3,8 +3,8 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
-#include "support/expect_error.h"
 #include "support/data.h"
+#include "support/expect_error.h"
 #include "support/sentences.h"
 
 namespace bertie {

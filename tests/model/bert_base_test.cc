@@ -1,6 +1,7 @@
-// Google's bert-base-uncased with its real weights against Hugging Face transformers (tests/golden/bert-base-uncased,
-// made by tools/make_bert_base_golden.py): every attention weight of every layer and head. Runs where the model is:
-// $BERTIE_BERT_BASE, a folder with config.json and model.safetensors.
+// Google's bert-base-uncased with its real weights against Hugging Face transformers
+// (tests/golden/bert-base-uncased, made by tools/make_bert_base_golden.py): every attention weight of every
+// layer and head. Runs where the model is: $BERTIE_BERT_BASE, a folder with config.json and
+// model.safetensors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -138,7 +138,7 @@ TEST_P(Learners, GradientIsTheLosssSlopeWithATeacher) {
     const Head head = term.head;
     const size_t tokens = example.ids.size();
     const size_t rows = head == Head::kAnswer ? tokens : term.targets.size();
-    const size_t classes = head == Head::kMaskedLm || head == Head::kCausalLm ? config.vocabulary
+    const size_t classes = head == Head::kMaskedLm || head == Head::kCausalLm     ? config.vocabulary
                            : head == Head::kNextSentence || head == Head::kAnswer ? 2
                                                                                   : config.labels.size();
     Random random(17);

@@ -1,5 +1,5 @@
-// Every mechanism of attention as a model's: gradients by differences of the loss, one batch by heart, saved and
-// loaded, and generation with a cache.
+// Every mechanism of attention as a model's: gradients by differences of the loss, one batch by heart, saved
+// and loaded, and generation with a cache.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,7 +50,8 @@ std::vector<Mechanism> mechanisms() {
 
 Config config_of(const Mechanism& m, size_t hidden) {
   Config c;
-  c.layers = 2, c.hidden = hidden, c.heads = 2, c.intermediate = 2 * hidden, c.vocabulary = 40, c.positions = 24;
+  c.layers = 2, c.hidden = hidden, c.heads = 2, c.intermediate = 2 * hidden, c.vocabulary = 40,
+  c.positions = 24;
   c.dropout = 0.1;
   c.attention_dropout = 0.1;
   if (m.causal)

@@ -3,10 +3,10 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
-#include "support/expect_error.h"
 #include "io/file.h"
-#include "support/temp_folder.h"
 #include "support/data.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
 #include "support/tensors.h"
 
 namespace bertie {

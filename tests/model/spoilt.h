@@ -9,9 +9,9 @@
 
 #include "io/file.h"
 #include "io/json.h"
+#include "support/data.h"
 #include "support/safetensors_file.h"
 #include "support/temp_folder.h"
-#include "support/data.h"
 
 namespace bertie::test {
 

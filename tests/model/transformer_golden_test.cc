@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "bertie/transformer.h"
-#include "support/temp_folder.h"
 #include "support/data.h"
 #include "support/numbers.h"
 #include "support/targets.h"
+#include "support/temp_folder.h"
 #include "support/tensors.h"
 
 namespace bertie {

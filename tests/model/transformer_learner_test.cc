@@ -7,9 +7,9 @@
 #include "bertie/error.h"
 #include "bertie/transformer.h"
 #include "core/random.h"
-#include "support/temp_folder.h"
 #include "model/learner.h"
 #include "model/learning.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -176,7 +176,8 @@ TEST(TransformerLearner, PaddingIsNotTaughtByBeingRead) {
   config.pad_id = config.start_id;
   const Pairs pairs;
   const auto learner = large_learner({.threads = 1}), padded = large_learner({.threads = 1}, config);
-  const std::vector<float> a = gradients(*learner, pairs.training()), b = gradients(*padded, pairs.training());
+  const std::vector<float> a = gradients(*learner, pairs.training()),
+                           b = gradients(*padded, pairs.training());
   const size_t row = segment(*learner, "model.shared.weight").first + size_t(config.start_id) * config.hidden;
   const std::span<const float> of_a(a.data() + row, config.hidden), of_b(b.data() + row, config.hidden);
   EXPECT_GT(distance(of_a, of_b), 0.1 * norm(of_a));

@@ -88,8 +88,9 @@ TEST(TextModel, TakesTheTokenizersLimitWhereNoOtherIsGiven) {
 TEST(TextModel, RefusesLengthsTheModelCannotTake) {
   const TextModel encoder = MadeUpModel().load();
   for (size_t wrong : {1, 2, 34})
-    expect_error("`max_length` " + std::to_string(wrong) + " is out of range: this model takes 3 to 33 tokens",
-                 [&] { encoder.with_max_length(wrong); });
+    expect_error(
+        "`max_length` " + std::to_string(wrong) + " is out of range: this model takes 3 to 33 tokens",
+        [&] { encoder.with_max_length(wrong); });
   for (size_t right : {3, 33}) EXPECT_EQ(encoder.with_max_length(right).max_length(), right);
   EXPECT_EQ(encoder.with_max_length(9).with_max_length(0).max_length(), 33u) << "0 is what the files say";
 }

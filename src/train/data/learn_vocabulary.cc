@@ -1,5 +1,6 @@
-// A WordPiece vocabulary from texts. Words are counted by several threads, block by block; the result does not
-// depend on how many. Memory is bounded: where there are too many different words, the rarest are dropped.
+// A WordPiece vocabulary from texts. Words are counted by several threads, block by block; the result does
+// not depend on how many. Memory is bounded: where there are too many different words, the rarest are
+// dropped.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -58,7 +59,8 @@ struct Files {
     if (fs::exists(vocabulary, error))
       throw Error(fmt::format("{} is there already", vocabulary.string()), hint, "out");
     if (fs::exists(config_file, error) && io::MappedFile(config_file).text() != config)
-      throw Error(fmt::format("{} is there already, and of another tokenizer", config_file.string()), hint, "out");
+      throw Error(fmt::format("{} is there already, and of another tokenizer", config_file.string()), hint,
+                  "out");
   }
 
   void write(const std::vector<std::string>& tokens) const {
@@ -80,7 +82,7 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   const Files files(options);
   Corpus corpus(options.texts);
   const text::BertNormalizerSettings normalizer{.strip_accents = options.lowercase,
-                                            .lowercase = options.lowercase};
+                                                .lowercase = options.lowercase};
   LearnedVocabulary learned;
   text::WordCounts counts;
   std::string document;
@@ -116,7 +118,8 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   if (learned.tokens.size() > options.size)
     throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}",
                             learned.tokens.size(), options.size),
-                fmt::format("`size` {} or more, or a smaller `alphabet_limit`", learned.tokens.size()), "size");
+                fmt::format("`size` {} or more, or a smaller `alphabet_limit`", learned.tokens.size()),
+                "size");
   if (!options.out.empty()) files.write(learned.tokens);
   return learned;
 }

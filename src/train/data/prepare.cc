@@ -1,12 +1,12 @@
 // Text to shards of tokens.
 //
 // Documents are read in order, split into sentences and tokenized in parallel, and written in order, so the
-// files are the same bytes for any number of threads. Shards appear whole, one after the other. A run that was
-// stopped continues where its last whole shard ends: it reads the text again (which is fast) and tokenizes the
-// rest; a checksum in each shard shows whether the text is still the one it was made from.
+// files are the same bytes for any number of threads. Shards appear whole, one after the other. A run that
+// was stopped continues where its last whole shard ends: it reads the text again (which is fast) and
+// tokenizes the rest; a checksum in each shard shows whether the text is still the one it was made from.
 //
-// Files are made in a folder of their own, .bertie-unfinished, and moved beside the others when they are whole,
-// so what a killed run left is known by where it is. One process at a time prepares in a folder.
+// Files are made in a folder of their own, .bertie-unfinished, and moved beside the others when they are
+// whole, so what a killed run left is known by where it is. One process at a time prepares in a folder.
 
 #include <fmt/format.h>
 
@@ -267,8 +267,8 @@ void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const F
 void check_shards(const OutFolder& out, const std::string& settings) {
   if (!has_shards(out.path())) return;
   if (!fs::exists(out.path() / ShardManifest::kName))
-    throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName), kStartOver,
-                "out");
+    throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName),
+                kStartOver, "out");
   if (io::parse_json(read_manifest(out.path()).settings, ShardManifest::kName) !=
       io::parse_json(settings, "settings"))
     throw Error(
@@ -331,7 +331,8 @@ Prepared prepare_into(const PrepareOptions& options) {
   manifest.train = prepared.train = sides[0].finish();
   manifest.held_out = prepared.held_out = sides[1].finish();
   if (prepared.train.documents + prepared.held_out.documents == 0)
-    throw Error("there is no text in the inputs", "a document is lines of text; an empty line ends it", "inputs");
+    throw Error("there is no text in the inputs", "a document is lines of text; an empty line ends it",
+                "inputs");
   prepared.texts = corpus.report();
   manifest.complete = true;
   out.write(ShardManifest::kName, manifest.text());
