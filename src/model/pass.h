@@ -30,7 +30,7 @@ class Pass {
   size_t memory() const { return arena.capacity() + attention_.parts().arena.capacity(); }
 
   Matrix<float> take(size_t rows, size_t cols) { return arena.take<float>(rows, cols); }
-  // A matrix's rows of the same memory, as many columns as there are.
+  // What a LayerNorm leaves for its backward pass.
   kernels::Normalized take_normalized(size_t rows, size_t cols) {
     return {take(rows, cols), {arena.take<float>(rows), rows}};
   }
