@@ -80,7 +80,7 @@ struct Look {
   }
   static Look window(size_t around) { return window(around, around); }
   // Longformer: a window, and tokens that see everything and are seen by everyone. `global` holds positions,
-  // increasing, that every sequence of the batch has (those without keys aside).
+  // increasing; to a sequence that is shorter they mean nothing.
   static Look window_and_global(size_t around, std::span<const int32_t> global) {
     return {.kind = Kind::kWindowAndGlobal, .before = around, .after = around, .global = global};
   }

@@ -31,7 +31,7 @@ struct AttentionConfig {
 
   bool is_standard() const {  // what transformers computes
     return score == Score::Kind::kScaledDot && compute.kind == Compute::Kind::kSoftmax &&
-           (look.kind == Look::Kind::kFull || look.kind == Look::Kind::kCausal);
+           look.kind == Look::Kind::kFull;
   }
 };
 

@@ -134,22 +134,17 @@ void Call::check_offsets(const AttentionOptions& o) {
 
 void Call::check_look() const {
   const Look& look = batch.look;
-  size_t longest = 0, shortest = kMaxRows;  // of the sequences that have keys
-  for (size_t s = 0; s < batch.sequences(); ++s)
-    if (batch.keys(s) > 0)
-      longest = std::max(longest, batch.keys(s)), shortest = std::min(shortest, batch.keys(s));
+  size_t longest = 0;
+  for (size_t s = 0; s < batch.sequences(); ++s) longest = std::max(longest, batch.keys(s));
   switch (look.kind) {
     case Look::Kind::kFull:
     case Look::Kind::kCausal:
     case Look::Kind::kWindow:
       return;
     case Look::Kind::kWindowAndGlobal:
-      for (size_t i = 0; i < look.global.size(); ++i) {
+      for (size_t i = 0; i < look.global.size(); ++i)
         need(look.global[i] >= 0 && (i == 0 || look.global[i - 1] < look.global[i]),
              "look.global must be positions in increasing order; number {} is {}", i, look.global[i]);
-        need(longest == 0 || size_t(look.global[i]) < shortest,
-             "look.global holds {}, beyond a sequence of {} keys", look.global[i], shortest);
-      }
       return;
     case Look::Kind::kBigBird:
       need(look.blocks.block > 0 && look.blocks.block <= kMaxRows,

@@ -6,8 +6,9 @@
 //
 //   backward of a step, from dZ':  dW = ¼·Zᵀ·dZ',  dV = −Pᵀ·dW,  dU = −Pᵀ·dV,  dP = −(dW·Vᵀ + dV·Uᵀ + dU)
 //     dB += dP·Zᵀ,  dZ = ¼·dZ'·Wᵀ + Bᵀ·dP
-//   of the beginning:  dB += dZ₀ᵀ/(c·r), and −Σ(dZ₀∘Z₀)/c to the column whose sum is c, −Σ(dZ₀∘Z₀)/r to the
-//   row of r saved: every Z.
+//   of the beginning:  dB += dZ₀ᵀ/(c·r); −Σ(dZ₀∘Z₀)/c to the column whose sum is c, −Σ(dZ₀∘Z₀)/r to r's row
+//
+// Saved: every Z.
 #include <cstddef>
 
 #include "bertie/view.h"

@@ -57,7 +57,7 @@ class Arena {
   }
   bool counting() const { return counting_; }
 
-  // Makes room for `bytes` in one piece, for who knows how many they are.
+  // Makes room for `bytes` in one piece, where they were counted before.
   void reset(size_t bytes);
 
   template <class T>

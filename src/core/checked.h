@@ -36,7 +36,7 @@ class Checked {
   uint64_t value_;
 };
 
-// The whole of `text` as a number of type T, or nothing that compares equal to a number: false.
+// Reads the whole of `text` as a number. False, and `value` stays, where it is none of type T.
 template <class T>
 bool parse_number(std::string_view text, T& value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -76,7 +77,11 @@ void in_order(int threads, const Read& read, const Work& work, const Finish& fin
   };
   {
     std::vector<std::jthread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(run);
+    try {
+      for (int t = 1; t < threads; ++t) others.emplace_back(run);
+    } catch (const std::system_error&) {
+      // No more threads are to be had: those that are there do it.
+    }
     run();
   }
   if (error) std::rethrow_exception(error);

@@ -145,7 +145,7 @@ class Pull {
   bool stopped_ = false;
 };
 
-// ---------------------------------------------------------------------------------------------- patience
+// --- patience
 
 bool Pull::report(std::string_view waiting) {
   if (!stopped_ && options_.progress)
@@ -249,8 +249,7 @@ HttpReply Pull::persist(const std::string& what, const HttpRequest& request,
   }
 }
 
-// ---------------------------------------------------------------------------------------------- what there
-// is
+// --- what there is
 
 Pull::Listing Pull::list() {
   const std::string what = fmt::format("the list of files of {}", name_.repository);
@@ -317,7 +316,7 @@ RemoteFile Pull::describe(const std::string& file) {
   return remote;
 }
 
-// ---------------------------------------------------------------------------------------------- bytes
+// --- bytes
 
 void Pull::write_failed(const RemoteFile& file, uint64_t have, int error) const {
   if (error != ENOSPC && error != EDQUOT) cannot_write(blob(file), error);
@@ -453,7 +452,7 @@ void Pull::check_sum(const RemoteFile& file, const fs::path& incomplete) const {
   if (sum != file.etag) throw WrongContent{fmt::format("its SHA sum is {}, not {}", sum, file.etag)};
 }
 
-// ---------------------------------------------------------------------------------------------- names
+// --- names
 
 // Puts something under its name in one step: made beside it, then renamed.
 template <class Make>  // make(path): 0, or sets errno

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "bertie/error.h"
 #include "core/checked.h"
@@ -50,14 +51,13 @@ std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
     for (size_t n : tensor.shape) elements = elements * n;
     placed.push_back({&tensor, type, elements.value()});
   }
+  std::set<std::string_view> names;
+  for (const Placed& p : placed)
+    if (!names.insert(p.source->name).second) fail(file, *p.source, "it is there twice");
   // safetensors orders types by width; among those of one width BF16 comes after F16.
   std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
     return a.dtype != b.dtype ? a.dtype > b.dtype : a.source->name < b.source->name;
   });
-  auto same = std::adjacent_find(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return a.source->name == b.source->name;
-  });
-  if (same != placed.end()) fail(file, *same->source, "it is there twice");
   return placed;
 }
 

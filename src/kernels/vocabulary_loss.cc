@@ -207,10 +207,19 @@ HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d
     z[r * b.padded + t] -= b.scale;
     if (d_bias) d_bias[block * kWordBlock + r] -= b.scale;
   }
-  // The last piece of a row may reach over its end, into what lies after it in the workspace.
-  for (size_t r = 0; r < words; ++r)
-    for (size_t i = 0; i < tiles.count; ++i)
-      copy_piece(z + r * b.padded + tiles.begin(i), pieces + (i * words + r) * kPieceStride);
+  // The last piece of a row ends with it: what comes after may be another thread's.
+  for (size_t i = 0; i < tiles.count; ++i) {
+    const size_t begin = tiles.begin(i);
+    const bool inside = begin + kPieceStride <= b.padded;
+    for (size_t r = 0; r < words; ++r) {
+      const float* const from = z + r * b.padded + begin;
+      float* const to = pieces + (i * words + r) * kPieceStride;
+      if (inside)
+        copy_piece(from, to);
+      else
+        std::copy_n(from, b.padded - begin, to);
+    }
+  }
 }
 
 // A part of the words on the way back. `scratch` is the thread's.

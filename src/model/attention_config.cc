@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <utility>
 
 #include "bertie/error.h"
@@ -112,7 +113,8 @@ AttentionConfig read_attention(const json& object, const std::string& name) {
     else if constexpr (std::is_floating_point_v<Field>)
       field = Field(io::get_number(object, key, name, field));
     else
-      field = Field(io::get_size(object, key, name, size_t(field)));
+      field =
+          Field(io::get_size(object, key, name, size_t(field), size_t(std::numeric_limits<Field>::max())));
     known.push_back(key);
   });
   if (a.look.kind == Look::Kind::kWindowAndGlobal) {

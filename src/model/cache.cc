@@ -39,7 +39,7 @@ void KeyValues::grow(size_t sequence, size_t tokens) {
   const Sequence& old = sequences[sequence];
   if (tokens <= old.capacity) return;
   Sequence larger;
-  larger.capacity = std::min(most, std::max({size_t{64}, tokens, 2 * old.capacity}));
+  larger.capacity = std::max(tokens, std::min(most, std::max(size_t{64}, 2 * old.capacity)));
   larger.length = old.length;
   larger.memory = Block((Checked(2 * depth) * larger.capacity * hidden * sizeof(float)).value());
   for (size_t t = 0; t < 2 * depth && old.length > 0; ++t)

@@ -142,8 +142,10 @@ Config Config::load(const ModelFiles& files) {
   };
   own(f.keys.classifier_dropout, c.classifier_dropout);
   own(f.keys.embedding_dropout, c.embedding_dropout);
-  if (const auto attention = root.find("attention"); attention != root.end() && attention->is_object())
+  if (const auto attention = root.find("attention"); attention != root.end() && !attention->is_null())
     c.attention = read_attention(*attention, name);
+  // To a causal model "full" and "causal" are the same.
+  if (f.causal && c.attention.look.kind == Look::Kind::kCausal) c.attention.look = Look::full();
   c.check(name);
   return c;
 }
@@ -226,7 +228,7 @@ void Config::check(const std::string& name) const {
   };
   within(f.keys.layers, layers, 1, 1000);
   within(f.keys.hidden, hidden, 1, 65536);
-  within(f.keys.heads, heads, 1, 4096);
+  within(f.keys.heads, heads, 1, kMostHeads);
   within(f.keys.intermediate, intermediate, 1, 1 << 20);
   within("vocab_size", vocabulary, 1, 1 << 24);
   within(f.keys.positions, positions, 1, 1 << 20);
@@ -234,6 +236,8 @@ void Config::check(const std::string& name) const {
   within("embedding_size", embedding_size(), 1, 65536);
   within("num_hidden_groups", groups, 1, layers);
   within("inner_group_num", inner_layers, 1, 100);
+  if (f.layer_of_group.empty() && (groups != 1 || inner_layers != 1))
+    throw Error(fmt::format("{}: the layers of a {} model are not in groups", name, model_type));
   if (f.embeddings.projection.empty() && embedding_size() != hidden)
     throw Error(fmt::format("{}: embedding_size {} is not hidden_size {}", name, embedding, hidden));
   if (hidden % heads != 0)

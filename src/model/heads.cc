@@ -114,6 +114,10 @@ void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t t
 void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
   const std::string_view name = name_of(term.head).name;
   if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
+  if (!term.targets.empty() + !term.values.empty() + !term.teacher.empty() > 1)
+    throw Error(fmt::format("{}: a term has targets, or values, or a teacher: one of them", name));
+  if (!(term.temperature > 0))
+    throw Error(fmt::format("{}: a temperature of {} is not above 0", name, term.temperature));
   const bool answer = term.head == Head::kAnswer, hard = term.teacher.empty();
   const size_t classes = answer && hard ? SIZE_MAX : outputs_of(w, term.head);
   size_t wanted = batch.size();
@@ -132,6 +136,9 @@ void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
     return;
   }
   check_targets(term, wanted, classes, batch.ids.size());
+  for (size_t i = 0; answer && hard && i < term.targets.size(); ++i)
+    if (term.targets[i] >= batch.offsets[i / 2 + 1] - batch.offsets[i / 2])
+      throw Error(fmt::format("{}: place {} is not in sequence {}", name, term.targets[i], i / 2));
 }
 
 Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows, Pass& pass) {
@@ -333,8 +340,7 @@ LossSum HeadLoss::answer(const Batch& batch, const LossTerm& term, Matrix<const 
     for (size_t end : {size_t{0}, size_t{1}}) {
       for (size_t t = 0; t < n; ++t) column[t] = logits(first + t, end);
       const Matrix<float> z(column, n > 0, n);
-      int32_t target = term.targets.empty() ? 0 : term.targets[2 * s + end];
-      if (target >= 0 && size_t(target) >= n) target = -1;  // not in this window
+      const int32_t target = term.targets.empty() ? 0 : term.targets[2 * s + end];
       LossSum one;
       if (term.teacher.empty()) {
         one = kernels::cross_entropy(z, {&target, n > 0}, term.scale / 2, true, pass.team());

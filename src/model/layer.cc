@@ -1,6 +1,7 @@
 #include "model/layer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/random.h"
@@ -70,7 +71,7 @@ std::span<float> Layer::take_spans() const {
   if (!w.mechanism.spans) return {};
   const std::span<float> spans(pass.arena.take<float>(shape.heads), shape.heads);
   for (size_t h = 0; h < shape.heads && !pass.counting(); ++h)
-    spans[h] = w.mechanism.spans[h] * float(shape.positions);
+    spans[h] = std::clamp(w.mechanism.spans[h], 0.0f, 1.0f) * float(shape.positions);
   return spans;
 }
 
@@ -88,7 +89,8 @@ Pass::Attention Layer::self_attention(Matrix<const float> qkv, std::span<const f
   Look look = config.look;
   look.global = config.global;
   look.spans = spans;
-  if (pass.counting() && m.spans) look.spans = {m.spans, h};  // any will do
+  static constexpr std::array<float, kMostHeads> kAnySpans{};
+  if (pass.counting() && m.spans) look.spans = std::span(kAnySpans).first(h);
   Compute compute = config.compute;
   if (m.e)
     compute.e = {m.e, config.linformer_rows, shape.positions},
@@ -187,8 +189,10 @@ void Layer::cross_forward(const LayerStates& s, const KeptAttention* kept, std::
   const Matrix<float> query = kept ? kept->query : pass.take(rows, shape.hidden);
   const Matrix<float> context = kept ? kept->context : pass.take(rows, shape.hidden);
   pass.linear(s.h, w.cross.query, Activation::kNone, query);
-  Matrix<const float> key_value = source.key_value;
-  if (key_value.empty()) {
+  Matrix<const float> key_value;
+  if (source.key_value) {
+    key_value = *source.key_value;
+  } else {
     const Matrix<float> own = kept ? kept->key_value : pass.take(source.states.rows(), 2 * shape.hidden);
     pass.linear(source.states, w.cross.key_value, Activation::kNone, own);
     key_value = own;

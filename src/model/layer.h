@@ -16,6 +16,7 @@
 // Backward, in BERT's order: the gradient of a state x is that of its product plus that of the sum it goes
 // into. With norms first the sum's gradient is carried beside it: `carry`.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,8 @@ struct DropoutRates {
   float attention = 0, attention_out = 0, activation = 0, feed_forward = 0, embedding = 0;
 };
 
+inline constexpr size_t kMostHeads = 4096;
+
 // What all layers of a stack have in common.
 struct LayerShape {
   size_t hidden = 0, heads = 0, inner = 0;  // inner: the feed-forward network's width
@@ -83,8 +86,8 @@ kernels::RowDropout mask_for(const DropoutSeed& dropout, float rate, size_t plac
 
 // What a layer keeps for its backward pass.
 struct KeptAttention {
-  Matrix<float> query, key_value,
-      context;                // cross-attention: (T, C), (Ts, 2C), (T, C); else query is (T, 3C)
+  // Of cross-attention (T, C), (Ts, 2C), (T, C). Of self-attention query holds keys and values too: (T, 3C).
+  Matrix<float> query, key_value, context;
   std::span<float> log_sums;  // (T, H)
   kernels::Normalized norm;
 };
@@ -105,12 +108,12 @@ struct LayerStates {
 // What a decoder's layer looks at: the encoder's states, or their keys and values where they were computed
 // before.
 struct CrossInput {
-  Matrix<const float> states = {};        // (Ts, C)
-  Matrix<const float> key_value = {};     // (Ts, 2C)
-  std::span<const int32_t> offsets = {};  // of the sources
+  Matrix<const float> states = {};                    // (Ts, C)
+  std::optional<Matrix<const float>> key_value = {};  // (Ts, 2C)
+  std::span<const int32_t> offsets = {};              // of the sources
 };
 
-// Where weights of attention go, of who wants to see them: (H, n, m) for each sequence, or empty.
+// Where attention's weights go if they are wanted: (H, n, m) for each sequence; else empty.
 struct AttentionRoom {
   std::span<float> self = {}, cross = {};
 };

@@ -150,8 +150,9 @@ class ModelLearner final : public NetworkLearner<Weights> {
   }
 
   void start(const TrainingBatch& training, bool learning) override {
-    for (const LayerWeights& l : w_.trunk.layers)  // spans stay above 0, as in Sukhbaatar et al.
-      for (size_t h = 0; l.mechanism.spans && h < w_.config.heads; ++h)
+    // Spans stay between 0 and all positions, as in Sukhbaatar et al.: a step may have gone beyond.
+    for (const LayerWeights& l : w_.trunk.layers)
+      for (size_t h = 0; learning && l.mechanism.spans && h < w_.config.heads; ++h)
         l.mechanism.spans[h] = std::clamp(l.mechanism.spans[h], 0.0f, 1.0f);
     trunk_.start(training.batch, trunk_options(training, learning));
   }

@@ -51,8 +51,8 @@ struct TrainingBatch {
 
 struct LearnerOptions {
   int threads = 0;  // 0: one for every core
-  bool recompute =
-      false;  // keep only what goes into a layer, and compute the rest again in the backward pass
+  // Keep only what goes into a layer, and compute the rest again in the backward pass.
+  bool recompute = false;
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).

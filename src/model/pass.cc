@@ -91,7 +91,7 @@ void Pass::attention(const Attention& a, Matrix<float> out, std::span<float> log
   Call call(a.q, a.k, a.v, out, options);
   call.batch.first_sequence = a.first_sequence;
   if (!counting()) return attention_forward(call, out, log_sums, weights);
-  reserve_attention(call, Reserve::kForward);  // with weights too: the next batch may not want them
+  reserve_attention(call, Reserve::kForward);  // in any case: the next batch may not want the weights
   if (!weights.empty()) reserve_attention(call, Reserve::kWeights);
 }
 

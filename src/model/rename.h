@@ -1,10 +1,10 @@
 #pragma once
 // Names that other programs and other times gave to tensors, and what transformers calls them today.
 //
-//   bert/encoder/layer_0/attention/self/query/kernel   bert.encoder.layer.0.attention.self.query.weight,
-//   transposed bert/encoder/transformer/group_0/inner_group_0/…   ALBERT's, likewise model/h0/attn/c_attn/w
-//   transformer.h.0.attn.c_attn.weight, without the first 1 module.bert.embeddings.LayerNorm.gamma
-//   bert.embeddings.LayerNorm.weight
+// - bert/encoder/layer_0/attention/self/query/kernel: bert.encoder.layer.0.attention.self.query.weight,
+//   transposed; bert/encoder/transformer/group_0/inner_group_0/… is ALBERT's
+// - model/h0/attn/c_attn/w: transformer.h.0.attn.c_attn.weight, without the first dimension of 1
+// - module.bert.embeddings.LayerNorm.gamma: bert.embeddings.LayerNorm.weight
 //
 // A name says nothing about whether a model has such a tensor; that is the table's to know (tensors.h).
 #include <string>

@@ -310,11 +310,11 @@ const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const fl
     linear_.bias = reinterpret_cast<float*>(memory_.data() + packed);
     if (bias) std::copy_n(bias, rows, linear_.bias);
     Team team(std::min(available_threads(), 8));
-    std::vector<std::vector<float>> scratch(size_t(team.threads()));
+    std::vector<std::vector<float>> scratch(size_t(team.threads()),
+                                            std::vector<float>(kernels::kPanel * cols));
     team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
       const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
-      scratch[worker].resize(count * cols);
-      io::to_float(table, first * cols, scratch[worker]);
+      io::to_float(table, first * cols, std::span(scratch[worker]).first(count * cols));
       kernels::pack_rows({scratch[worker].data(), count, cols}, first, linear_);
     });
   });

@@ -20,6 +20,7 @@ void check_batch(const Batch& b, const EmbeddingWeights& w, size_t max_tokens, c
     throw Error(fmt::format("batch: offsets must go from 0 to the number of ids, {}", b.ids.size()));
   if (!b.types.empty() && b.types.size() != b.ids.size())
     throw Error(fmt::format("batch: {} types for {} ids", b.types.size(), b.ids.size()));
+  if (cache && cache->most != max_tokens) throw Error("the cache was made for another model");
   if (cache && cache->sequences.size() != b.size())
     throw Error(fmt::format("batch: {} sequences, but the cache has {}", b.size(), cache->sequences.size()));
   for (size_t s = 0; s < b.size(); ++s) {

@@ -60,9 +60,10 @@ class TrunkPass {
     KeyValues* cache = nullptr;
     std::function<bool(size_t layer)> wants_attention = {};  // whose weights to give out
     bool hidden_states = false;
-    CrossInput source = {};  // of a decoder: states; or, with no way back,
-    std::span<const Matrix<const float>> source_key_values = {};  // keys and values for each layer
-    bool keep = false, recompute = false;                         // for backward
+    CrossInput source = {};  // of a decoder
+    // Or, where there is no backward pass, what each layer's keys and values of it are.
+    std::span<const Matrix<const float>> source_key_values = {};
+    bool keep = false, recompute = false;  // for backward
     std::optional<uint64_t> dropout_seed = {};
     uint32_t first_sequence = 0;
   };
@@ -82,10 +83,9 @@ class TrunkPass {
 
   // What forward left: views into the pass's memory.
   std::vector<Matrix<const float>> hidden_states;
-  std::vector<const float*> attention,
-      cross_attention;  // by layer, sequence after sequence, (H, n, m); or null
+  // By layer, sequence after sequence, (H, n, m); null where it was not wanted.
+  std::vector<const float*> attention, cross_attention;
 
-  const Batch& batch() const { return batch_; }
   std::span<const int32_t> offsets() const { return offsets_; }
   DropoutSeed dropout() const;
 

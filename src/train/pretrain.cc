@@ -113,6 +113,7 @@ struct Setup {
   std::unique_ptr<BatchSource> source = {}, held_out = {};
   size_t eval_sequences = 0;  // of held_out, for each evaluation
   std::string note = {};      // worth saying, if not empty
+  std::string config = {};    // the model's config.json
   fs::path tokenizer = {};    // the folder that has it
   size_t hidden = 0;
   double dropout = 0;  // the largest of the config's
@@ -134,7 +135,10 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
                           .max_predictions = job.max_predictions,
                           .whole_words = job.whole_words,
                           .seed = job.train.seed};
-  Setup setup{.tokenizer = job.data, .hidden = config.hidden, .dropout = largest_dropout(config)};
+  Setup setup{.config = config.to_json(),
+              .tokenizer = job.data,
+              .hidden = config.hidden,
+              .dropout = largest_dropout(config)};
   auto source = make_pretraining_source(job.data, tokenizer, data);
   setup.unused = source->share_without_pairs();
   setup.source = std::move(source);
@@ -157,7 +161,7 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
   Setup setup{.tokenizer = folder ? job.data : job.data.parent_path().empty() ? "." : job.data.parent_path()};
   const Tokenizer tokenizer = Tokenizer::load(setup.tokenizer);
   const TransformerConfig config = transformer_of(job, tokenizer);
-  setup.hidden = config.hidden, setup.dropout = largest_dropout(config);
+  setup.config = config.to_json(), setup.hidden = config.hidden, setup.dropout = largest_dropout(config);
   PairOptions data{.max_length = job.max_length, .seed = job.train.seed};
   auto source = make_pair_source(file, tokenizer, config, data);
   if (source->truncated() > 0)
@@ -226,13 +230,12 @@ TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvent
   TrainOptions options = job.train;  // with the defaults that bertie/train.h promises
   if (options.rate == 0) options.rate = usual_rate(setup.hidden);
   if (options.steps == 0 && options.tokens == 0 && options.seconds == 0) options.steps = kDefaultSteps;
-  const nlohmann::ordered_json description = {{"objective", job.objective},
-                                              {"max_length", job.max_length},
-                                              {"mask_rate", job.mask_rate},
-                                              {"max_predictions", job.max_predictions},
-                                              {"whole_words", job.whole_words},
-                                              {"dropout", setup.dropout},
-                                              {"precision", "fp32"}};
+  nlohmann::ordered_json description = {
+      {"objective", job.objective},     {"max_length", job.max_length},
+      {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
+      {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
+  const auto config = nlohmann::ordered_json::parse(setup.config);
+  for (const auto& [key, value] : config.items()) description["model's " + key] = value;
   Trainer trainer({.learner = *setup.learner,
                    .source = *setup.source,
                    .held_out = setup.held_out.get(),

@@ -116,12 +116,12 @@ inline const std::vector<Mechanism>& mechanisms() {
     for (size_t i = 0; i < allowed.size(); ++i) allowed[i] = numbers[i] < 0.1f && i / cols % 7 != 3 ? 3 : 0;
     c.options.look = Look::mask({allowed.data(), rows, cols});
   };
-  // The first key and one in the middle of the shortest sequence: global tokens must be there in all of them.
+  // The first key, one in the middle of the shortest sequence, and one that this sequence does not have.
   static const auto window_and_global = [](Case& c) {
     int32_t shortest = 1000;
     for (int32_t m : c.shape.keys)
       if (m > 0) shortest = std::min(shortest, m);
-    c.global = shortest > 2 ? std::vector<int32_t>{0, shortest / 2} : std::vector<int32_t>{0};
+    c.global = shortest > 2 ? std::vector<int32_t>{0, shortest / 2, shortest + 1} : std::vector<int32_t>{0};
     c.options.look = Look::window_and_global(2, c.global);
   };
   static const auto span = [](float ramp, bool both_sides, bool ends) {

@@ -91,6 +91,47 @@ TEST(Arena, GrowsToTheLargestRunAndThenStaysPut) {
   EXPECT_EQ(arena.capacity(), capacity);
 }
 
+TEST(Arena, RunsOnWhatItCounted) {
+  Arena arena;
+  int runs = 0;
+  std::vector<float*> taken;
+  const auto body = [&] {
+    ++runs;
+    taken = {arena.take<float>(100)};
+    {
+      const Arena::Scope scope(arena);
+      taken.push_back(arena.take<float>(1000));
+    }
+    taken.push_back(arena.take<float>(400));  // where the scope's was
+    if (arena.counting()) return;
+    std::fill_n(taken[0], 100, 1.0f), std::fill_n(taken[2], 400, 2.0f);
+  };
+  EXPECT_EQ(arena.count(body), Arena::bytes_for<float>(100) + Arena::bytes_for<float>(1000))
+      << "what is taken at one time, at most";
+  arena.run(body);
+  EXPECT_EQ(runs, 3);
+  EXPECT_FALSE(arena.counting());
+  EXPECT_EQ(taken[1], taken[2]);
+  EXPECT_EQ(taken[0][99], 1.0f);
+}
+
+TEST(Arena, ABodyThatThrowsWhileCountingLeavesItUsable) {
+  Arena arena;
+  EXPECT_THROW(arena.run([] { throw 1; }), int);
+  EXPECT_FALSE(arena.counting());
+  arena.run([&] {
+    std::byte* const bytes = arena.take<std::byte>(1000);
+    if (!arena.counting()) std::fill_n(bytes, 1000, std::byte{1});
+  });
+}
+
+TEST(Arena, ABodyThatTakesMoreThanItCountedIsRefused) {
+  Arena arena;
+  test::expect_error("planned too small", [&] {
+    arena.run([&] { arena.take<std::byte>(arena.counting() ? 10 : size_t{1} << 24); });
+  });
+}
+
 TEST(Arena, IsStillUsableAfterASizeThatNoMachineHas) {
   Arena arena;
   arena.reset(1000);

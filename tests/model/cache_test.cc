@@ -103,6 +103,8 @@ TEST(Cache, SaysWhatItCannotDo) {
                              .vocabulary = 5,
                              .positions = 8}));
   test::expect_error("another model", [&] { run.forward({.ids = ids, .offsets = offsets}, {}, other); });
+  Cache shorter(tiny_gpt2(4));
+  test::expect_error("another model", [&] { run.forward({.ids = ids, .offsets = offsets}, {}, shorter); });
 }
 
 TEST(GreedyGeneration, GivesTransformersIds) {

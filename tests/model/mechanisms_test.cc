@@ -7,6 +7,8 @@
 #include "bertie/error.h"
 #include "bertie/model.h"
 #include "core/random.h"
+#include "io/json.h"
+#include "model/attention_config.h"
 #include "model/learner.h"
 #include "model/learning.h"
 #include "support/temp_folder.h"
@@ -27,12 +29,13 @@ std::vector<Mechanism> mechanisms() {
   AttentionConfig span = look(Look::adaptive_span({}, 4, true)), back = look(Look::adaptive_span({}, 4));
   span.span = back.span = 0.2;
   AttentionConfig longformer = look(Look::window_and_global(2, {}));
-  longformer.global = {0};
+  longformer.global = {0, 9};  // beyond the end of some sequences
   AttentionConfig linformer = compute(Compute::linformer({}, {}));
   linformer.linformer_rows = 6;
   return {{"window", look(Look::window(3))},
           {"longformer", longformer},
           {"big_bird", look(Look::big_bird({.block = 4, .window = 1, .global = 1, .random = 1, .seed = 3}))},
+          {"backwards", look(Look::causal())},
           {"adaptive_span", span},
           {"linear", compute(Compute::linear())},
           {"performer", compute(Compute::performer({.features = 32, .seed = 1}))},
@@ -155,8 +158,53 @@ TEST_P(Mechanisms, GiveTheSameBitsInAnyBatch) {
   }
 }
 
+TEST_P(Mechanisms, ReadOnFromACacheAsIfAllWereReadAtOnce) {
+  if (!GetParam().causal) return;
+  const Example example(GetParam());
+  const Model model = Model::random(config_of(GetParam(), 16), 3, {Head::kCausalLm});
+  bertie::Run run(model, 2);
+  const size_t n = 21;
+  const std::vector<int32_t> all{0, int32_t(n)};
+  const std::span<const int32_t> ids = std::span(example.ids).first(n);
+  const Output& whole = run.forward({.ids = ids, .offsets = all});
+  std::vector<float> expected(whole.last_hidden.row(0), whole.last_hidden.row(0) + n * 16);
+  Cache cache(model);
+  for (size_t first = 0, count = 1; first < n; first += count, count = std::min<size_t>(5, n - first)) {
+    const std::vector<int32_t> offsets{0, int32_t(count)};
+    const Output& out = run.forward({.ids = ids.subspan(first, count), .offsets = offsets}, {}, cache);
+    for (size_t t = 0; t < count; ++t)
+      for (size_t c = 0; c < 16; ++c)
+        ASSERT_NEAR(out.last_hidden(t, c), expected[(first + t) * 16 + c], 1e-5) << first + t;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Attention, Mechanisms, testing::ValuesIn(mechanisms()),
                          [](const auto& instance) { return instance.param.name; });
+
+TEST(AdaptiveSpan, BelowNothingIsNothing) {
+  AttentionConfig attention{.look = Look::adaptive_span({}, 4, true)};
+  const auto learner = make_learner(config_of({"", attention}, 16), {Head::kMaskedLm}, 1, {.threads = 1});
+  for (const Segment& s : learner->segments())
+    if (s.name.ends_with("spans"))
+      std::fill_n(&learner->parameters()[s.first], s.count, -0.01f);  // by a step
+  const test::TempFolder folder;
+  learner->save(folder.path());
+  const Model model = Model::load(folder.path());
+  const std::vector<int32_t> ids{1, 2, 3}, offsets{0, 3};
+  EXPECT_NO_THROW(bertie::Run(model, 1).forward({.ids = ids, .offsets = offsets}));
+}
+
+TEST(MechanismConfig, ComesBackWhateverItsNumbers) {
+  for (const AttentionConfig& attention :
+       {AttentionConfig{.look = Look::big_bird({.seed = UINT64_MAX})},
+        AttentionConfig{.look = Look::window(SIZE_MAX, 3'000'000'000)},
+        AttentionConfig{.compute = Compute::performer({.features = 32, .seed = uint64_t{1} << 63})}}) {
+    const Config c = config_of({"", attention}, 16);
+    const test::TempFolder folder;
+    Model::random(c).save(folder.path());
+    EXPECT_EQ(attention_json(Config::load(folder.path()).attention).dump(), attention_json(attention).dump());
+  }
+}
 
 TEST(MechanismConfig, RefusesWhatDoesNotGoTogether) {
   const auto refused = [](AttentionConfig attention, bool causal) {
@@ -168,6 +216,9 @@ TEST(MechanismConfig, RefusesWhatDoesNotGoTogether) {
   refused({.score = Score::Kind::kAdditive, .compute = Compute::performer()}, false);
   refused({.look = Look::adaptive_span({}, 0)}, false);
   refused({.compute = Compute::nystrom()}, true);
+  Config groups = config_of({"", {}}, 16);
+  groups.inner_layers = 2;
+  EXPECT_THROW(groups.check("config"), Error) << "BERT has no groups of layers";
 }
 
 }  // namespace

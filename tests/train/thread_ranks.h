@@ -50,11 +50,6 @@ class ThreadRanks {
       pending_.clear();
     }
     void sum(std::span<double> numbers) override { add_up(numbers); }
-    bool any(bool mine) override {
-      double yes[] = {mine ? 1.0 : 0.0};
-      add_up(std::span<double>(yes));
-      return yes[0] > 0;
-    }
     void broadcast(std::string& bytes) override {
       if (rank_ == 0) all_.bytes_ = bytes;
       all_.barrier_.arrive_and_wait();

@@ -283,7 +283,9 @@ Prepared prepare_into(const PrepareOptions& options) {
   Corpus corpus(options.texts);
 
   const OutFolder out(options.out);
-  ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint).dump()};
+  // File names may be any bytes.
+  ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint)
+                                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
   if (options.force) out.remove(is_shard_name);
   check_shards(out, manifest.settings);
   copy_tokenizer(options, out, fingerprint);

@@ -2,8 +2,11 @@
 // Batches for pre-training, from the shards of bertie::prepare (docs/data.md): masked language modeling
 // alone, with next-sentence or sentence-order prediction, or causal.
 //
-//   auto source = make_pretraining_source(folder, tokenizer, {.objective = Objective::kMaskedNext, .seed =
-//   7}); source->begin_step(256); source->make(0, 32, store);       // the first 32 of the step's 256
+//   auto source = make_pretraining_source(folder, tokenizer, {.seed = 7});
+//
+//   source->begin_step(256);
+//
+//   source->make(0, 32, store);  // the first 32 of the step's 256
 //
 // A sequence is a pure function of (shards, options, epoch, its position in the epoch): ranks, batches and
 // where a run was stopped do not matter. Masks, pairs and cuts are drawn anew in each epoch.

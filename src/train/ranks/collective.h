@@ -27,8 +27,6 @@ class Collective {
   virtual void finish_sums() = 0;
   // Small sums, done on return: losses, counts.
   virtual void sum(std::span<double> numbers) = 0;
-  // Whether it is true on any rank.
-  virtual bool any(bool mine) = 0;
   // Rank 0's on all ranks.
   virtual void broadcast(std::string& bytes) = 0;
   virtual void broadcast(std::span<float> numbers) = 0;

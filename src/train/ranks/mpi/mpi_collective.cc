@@ -109,12 +109,6 @@ class MpiRanks final : public Collective {
     });
   }
 
-  bool any(bool mine) override {
-    double yes = mine;
-    sum({&yes, 1});
-    return yes > 0;
-  }
-
   void broadcast(std::string& bytes) override {
     uint64_t length = bytes.size();
     on_thread([&] {
