@@ -25,8 +25,8 @@ const std::string& measured() {
   static const std::string lines_ = [] {
     std::string all;
     for (const char* n : {"8", "16"}) {
-      const Result r = bench(
-          {"--n", n, "--heads", "2", "--head-size", "4", "--threads", "1", "--seconds", "0.001", "--json"});
+      const Result r = bench({"--n", n, "--heads", "2", "--head-size", "4", "--threads", "1", "--seconds",
+                              "0.001", "--json", "--quiet"});
       EXPECT_EQ(r.code, 0) << r.err;
       EXPECT_EQ(r.err, "");
       all += r.out;

@@ -158,7 +158,7 @@ inline Npy read_npy(const fs::path& path) {
   std::istringstream shape(header.substr(header.find('(') + 1));
   for (size_t n; shape >> n; shape.ignore(1)) npy.shape.push_back(n);
   npy.values.resize((bytes.size() - length) / sizeof(float));
-  std::memcpy(npy.values.data(), bytes.data() + length, bytes.size() - length);
+  if (!npy.values.empty()) std::memcpy(npy.values.data(), bytes.data() + length, bytes.size() - length);
   return npy;
 }
 
