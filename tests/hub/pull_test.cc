@@ -378,8 +378,8 @@ TEST_F(HubPull, PicklesAndOthersAreRefusedWithAWayOut) {
   only("org/onnx", "onnx/model.onnx");
   only("org/numpy", "weights.npz");
   expect_failure("a pickle, which can run any code", "from_pretrained(\"org/pickle\")", "org/pickle");
-  expect_failure("TensorFlow's format", "save_pretrained", "org/keras");
-  expect_failure("Flax's format", "save_pretrained", "org/flax");
+  expect_failure("a Keras file", "save_pretrained", "org/keras");
+  expect_failure("a Flax file", "save_pretrained", "org/flax");
   expect_failure("a program of operations", "safetensors", "org/onnx");
   expect_failure("NumPy's format", "bertie::convert", "org/numpy");
   server_.add("org/empty", "README.md", "");
