@@ -88,7 +88,7 @@ TEST(Json, NumbersReadBackAsTheyWere) {
   EXPECT_EQ(json::parse(to_json(embedding))["vector"].get<std::vector<float>>(), embedding.values);
   const Attention attention = model.attend("The harbour is old.", {.layers = {1}});
   const json parsed = json::parse(to_json(attention));
-  EXPECT_EQ(parsed["layers"], json::array({2}));
+  EXPECT_EQ(parsed["kept_layers"], json::array({2}));
   EXPECT_EQ(parsed["shape"], (json{1, attention.heads, attention.n(), attention.n()}));
   for (size_t h = 0; h < attention.heads; ++h)
     for (size_t i = 0; i < attention.n(); ++i)
