@@ -52,7 +52,6 @@ class Trainer {
   void step();
   EvalResult evaluate();
   std::filesystem::path save(bool best = false);
-  uint64_t steps_done() const { return step_; }
   const TrainProgress& progress() const { return progress_; }
 
  private:
