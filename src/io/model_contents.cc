@@ -52,12 +52,16 @@ constexpr OtherFormat kOtherFormats[] = {
             fmt::format("{} has no safetensors: its weights are in {}, {}", files.name(), quote(file), what),
             hint);
   };
+  const std::string by_transformers = fmt::format(
+      "with transformers in Python: AutoModel.from_pretrained(\"{}\").save_pretrained(\"DIR\") and the same "
+      "with "
+      "AutoTokenizer, then load DIR; docs/models.md has more",
+      files.name());
   for (const OtherFormat& format : kOtherFormats)
-    refuse_if_there(
-        format.ending, format.what,
-        fmt::format("with transformers in Python: AutoModel.from_pretrained(\"{}\").save_pretrained("
-                    "\"DIR\") and the same with AutoTokenizer, then load DIR; docs/models.md has more",
-                    files.name()));
+    refuse_if_there(format.ending, format.what,
+                    format.ending == ".onnx"
+                        ? "the model it was exported from, which mostly has model.safetensors"
+                        : by_transformers);
   refuse_if_there(".npz", "NumPy's format", "download the file, then `convert` it");
   throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", files.name(), kWeightsFile,
                           kWeightsIndexFile, folder.empty() ? "it" : quote(folder)),

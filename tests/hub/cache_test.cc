@@ -160,18 +160,15 @@ TEST_F(HubCache, AFolderIsItselfAndANameItsSnapshot) {
   EXPECT_EQ(find_model("org/model@refs/pr/7", hub_), snapshot("org/model", kCommitB));
   EXPECT_EQ(find_model("org/model@" + kCommitB, hub_), snapshot("org/model", kCommitB));
   EXPECT_EQ(find_model("org/model@abbbbb", hub_), snapshot("org/model", kCommitB));
-  expect_not_found("org/model@v2", "but not its revision \"v2\"",
-                   "download org/model@v2 first (bertie::pull)");
+  expect_not_found("org/model@v2", "but not its revision \"v2\"", "`pull` org/model@v2");
   expect_not_found("org/model@ab", "but not its revision", "");  // too short to be sure
 }
 
 TEST_F(HubCache, WhatIsNotThereIsNamedWithWhatToDo) {
-  expect_not_found("org/model", "neither a folder nor in " + folder_.path().string(),
-                   "download org/model first (bertie::pull)");
+  expect_not_found("org/model", "neither a folder nor in " + folder_.path().string(), "`pull` org/model");
   add("org/model", kCommitA, "config.json", "{}");
   ref("org/model", "main", kCommitA);
-  expect_not_found("org/modle", "\"org/modle\"",
-                   "org/model, which is here; or download org/modle first (bertie::pull)");
+  expect_not_found("org/modle", "\"org/modle\"", "org/model, which is here; or `pull` org/modle");
   expect_not_found("/no/such/folder", "no such folder", "config.json");
   expect_not_found("/etc/passwd", "it is not a folder", "config.json");
   add("other/model", kCommitA, "config.json", "{}");
@@ -184,7 +181,7 @@ TEST_F(HubCache, ARefThatLeadsAstrayIsNotFollowed) {
   for (const std::string& commit :
        {std::string("../../.."), std::string(""), std::string("/etc"), kCommitB}) {
     ref("org/model", "main", commit);
-    expect_not_found("org/model", "revision \"main\"", "bertie::pull");
+    expect_not_found("org/model", "revision \"main\"", "`pull` org/model");
   }
 }
 

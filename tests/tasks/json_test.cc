@@ -30,7 +30,7 @@ TEST(Json, EveryResultBeginsWithItsInput) {
   EXPECT_EQ(keys_of(to_json(encoder.embed("harbour"), text)),
             (Keys{"index", "text", "vector", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(encoder.attend("harbour", "bank"), pair)),
-            (Keys{"index", "a", "b", "tokens", "ids", "types", "layers", "shape", "weights"}));
+            (Keys{"index", "a", "b", "tokens", "ids", "types", "kept_layers", "shape", "weights"}));
   EXPECT_EQ(keys_of(to_json(golden("fill-mask-bert").fill_mask("[MASK]"), text)),
             (Keys{"index", "text", "masks", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(golden("next-sentence-bert").next_sentence("harbour", "bank"), pair)),
