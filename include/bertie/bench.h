@@ -5,6 +5,7 @@
 //
 // A machine may be shared, and then what a core can do changes from moment to moment. So the peak is measured
 // right before and after each group of calls.
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -17,6 +18,16 @@ namespace bertie {
 
 BERTIE_API int core_count();               // that this process may run on: the threads where nobody says
 BERTIE_API const char* instruction_set();  // that the kernels use; "AVX3" is AVX-512
+
+// What has passed since it was made.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
 
 // Floating-point operations a second: fused multiply-adds on registers in fp32, over about `seconds`.
 BERTIE_API double peak_flops(int threads, double seconds);

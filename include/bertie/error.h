@@ -11,7 +11,7 @@ namespace bertie {
 //
 // field() names the option at fault as the public headers spell it ("max_length"), or is empty. In what() and
 // hint() such names stand in backticks: "`max_length` 40". Whoever has other names for them, as the command
-// line has flags, replaces them there.
+// line has flags, replaces them there. A backtick that comes from a file or a user is \` there.
 class BERTIE_API Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, std::string hint = {}, std::string field = {});

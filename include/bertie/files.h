@@ -3,9 +3,9 @@
 // ModelFiles, and a path or a name becomes one by itself:
 //
 //   bertie::load("models/all-MiniLM-L6-v2");  // a folder
-//   bertie::load("all-MiniLM-L6-v2");         // or, where there is no such folder, a name in the cache
-//   (hub.h) bertie::load(bertie::ModelFiles::in_memory({{"config.json", config}, {"model.safetensors",
-//   weights}, …}));
+//   bertie::load("all-MiniLM-L6-v2");         // or, where there is none, a name in the cache (hub.h)
+//   bertie::load(bertie::ModelFiles::in_memory({{"config.json", config},
+//                                               {"model.safetensors", weights}, …}));
 //
 // A ModelFiles is constant, cheap to copy, and may be used by any number of threads.
 #include <cstddef>
@@ -35,7 +35,7 @@ class BERTIE_API ModelFiles {
   class Source;  // of files by name; a further kind (an archive, say) derives from it: src/io/model_files.h
 
   // A folder; or one file of it, for what is loaded from one file: a config.json, a vocab.txt. Nothing is
-  // looked at until something is loaded.
+  // read until something is loaded.
   ModelFiles(const std::filesystem::path& folder_or_file);
   // The same, or a name in the cache of Hub::from_environment(), as find_model (hub.h) resolves it: throws
   // Error where there is neither.

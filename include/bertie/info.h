@@ -16,7 +16,7 @@
 
 namespace bertie {
 
-struct ModelInfo {
+struct BERTIE_API ModelInfo {
   struct File {
     std::string name;
     uint64_t bytes = 0;
@@ -42,15 +42,20 @@ struct ModelInfo {
   std::vector<Head> heads;
   std::optional<TokenizerInfo> tokenizer;  // nothing: there is none
   Pooling pooling;
+  std::string no_vectors;        // why embed cannot, of a model that can something else; else empty
   bool has_dense = false;        // modules between pooling and the vector
   size_t dimension = 0;          // of a text's vector
   size_t max_length = 0;         // tokens of a text
   uint64_t bytes_per_token = 0;  // of a batch at work
+
+  bool has_labels() const;  // one of the heads gives config->labels
 };
 
 // Loads the model to see that it can be, and throws Error where it cannot.
 BERTIE_API ModelInfo describe(const ModelFiles& files);
 
+// "mean", "cls+max", …
+BERTIE_API std::string pooling_name(const Pooling& pooling);
 // "masked language model", "question answering", …
 BERTIE_API std::string_view head_name(Head head);
 

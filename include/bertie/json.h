@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bertie/convert.h"
+#include "bertie/data.h"
 #include "bertie/explain.h"
 #include "bertie/export.h"
 #include "bertie/hub.h"
@@ -21,6 +22,7 @@
 #include "bertie/results.h"
 #include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
+#include "bertie/train.h"
 
 namespace bertie {
 
@@ -54,6 +56,10 @@ BERTIE_API std::string scores_to_json(std::span<const float> scores, const JsonI
 
 BERTIE_API std::string to_json(const ModelInfo& info);
 BERTIE_API std::string to_json(const Conversion& conversion, std::string_view to);
+BERTIE_API std::string to_json(const LearnedVocabulary& learned, std::string_view out, double seconds);
+BERTIE_API std::string to_json(const Prepared& prepared, std::string_view out, double seconds);
+// `resume` is the command that goes on with a run that was stopped.
+BERTIE_API std::string to_json(const TrainResult& result, std::string_view resume = {});
 BERTIE_API std::string to_json(const PullProgress& progress);
 BERTIE_API std::string to_json(const PullResult& result, std::string_view name);
 BERTIE_API std::string to_json(const CachedModel& model);

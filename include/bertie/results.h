@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -43,6 +44,9 @@ class Texts {
   size_t size_ = 0;
   std::string_view (*at_)(const void*, size_t) = nullptr;
 };
+
+// embed({"a", "b"}): without a function that takes these, C++ would make one text of the two pointers.
+using TextList = std::initializer_list<std::string_view>;
 
 struct TextPair {
   std::string_view a, b;

@@ -58,6 +58,9 @@ class BERTIE_API TextModel {
   // sentence-transformers does.
   Embedding embed(std::string_view text) const;
   std::vector<Embedding> embed(const Texts& texts, const EmbedOptions& options = {}) const;
+  std::vector<Embedding> embed(TextList texts, const EmbedOptions& options = {}) const {
+    return embed(Texts(texts), options);
+  }
   // A row for each text into `out` (texts.size(), dimension()), without a copy.
   std::vector<EmbeddedRow> embed(const Texts& texts, Matrix<float> out,
                                  const EmbedOptions& options = {}) const;
@@ -70,6 +73,9 @@ class BERTIE_API TextModel {
   // one without a mask has an empty result.
   MaskFilling fill_mask(std::string_view text, const FillMaskOptions& options = {}) const;
   std::vector<MaskFilling> fill_mask(const Texts& texts, const FillMaskOptions& options = {}) const;
+  std::vector<MaskFilling> fill_mask(TextList texts, const FillMaskOptions& options = {}) const {
+    return fill_mask(Texts(texts), options);
+  }
 
   NextSentence next_sentence(std::string_view a, std::string_view b) const;
   std::vector<NextSentence> next_sentence(std::span<const TextPair> pairs,
@@ -79,12 +85,18 @@ class BERTIE_API TextModel {
   Classification classify(std::string_view text, const ClassifyOptions& options = {}) const;
   Classification classify(std::string_view a, std::string_view b, const ClassifyOptions& options = {}) const;
   std::vector<Classification> classify(const Texts& texts, const ClassifyOptions& options = {}) const;
+  std::vector<Classification> classify(TextList texts, const ClassifyOptions& options = {}) const {
+    return classify(Texts(texts), options);
+  }
   std::vector<Classification> classify(std::span<const TextPair> pairs,
                                        const ClassifyOptions& options = {}) const;
 
   // Entities. A text longer than max_length goes in windows; nothing is lost.
   Tagging tag(std::string_view text, const TagOptions& options = {}) const;
   std::vector<Tagging> tag(const Texts& texts, const TagOptions& options = {}) const;
+  std::vector<Tagging> tag(TextList texts, const TagOptions& options = {}) const {
+    return tag(Texts(texts), options);
+  }
 
   // Answers in a context, which goes in windows if it is long.
   Answering answer(std::string_view question, std::string_view context,
@@ -95,6 +107,9 @@ class BERTIE_API TextModel {
   // together, some at a time, each as it would alone.
   Generation generate(std::string_view prompt, const GenerateOptions& options = {}) const;
   std::vector<Generation> generate(const Texts& prompts, const GenerateOptions& options = {}) const;
+  std::vector<Generation> generate(TextList prompts, const GenerateOptions& options = {}) const {
+    return generate(Texts(prompts), options);
+  }
 
   // Another handle on the same weights. For many callers at once one thread a call is the fastest.
   TextModel with_threads(int threads) const;       // 0: one for every core
@@ -109,7 +124,7 @@ class BERTIE_API TextModel {
   // Tokens of a text, special ones included, that embed reads; and that tasks with a head read, for which
   // sentence-transformers' max_seq_length does not count.
   size_t max_length() const;
-  size_t max_length(Head head) const;
+  size_t task_max_length() const;
   int threads() const;
 
  private:

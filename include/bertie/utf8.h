@@ -20,6 +20,13 @@ struct CodePoint {
 // The first code point of a text that is not empty.
 BERTIE_API CodePoint first_code_point(std::string_view text);
 
+// Line separators, and marks that change the direction of writing: what is shown could read as something that
+// it is not.
+constexpr bool misleads(uint32_t point) {
+  return point == 0x061C || point == 0x200E || point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
 BERTIE_API bool is_valid_utf8(std::string_view text);
 BERTIE_API std::string with_valid_utf8(std::string_view text);  // with U+FFFD for what is not
 

@@ -12,19 +12,8 @@ namespace {
 // What completes as a folder: a model may be one.
 bool is_folder(std::string_view argument) { return argument == "DIR" || argument == "MODEL"; }
 
-// Options that hold within a command, its own first.
-std::vector<Option> options_of(const Command& command) {
-  std::vector<Option> all = command.options;
-  for (const Option& option : global_options())
-    if (std::none_of(all.begin(), all.end(), [&](const Option& o) { return o.name == option.name; }))
-      all.push_back(option);
-  return all;
-}
-
-std::string words_of(const std::vector<Choice>& choices) {
-  std::vector<std::string_view> words;
-  for (const Choice& choice : choices) words.push_back(choice.word);
-  return fmt::format("{}", fmt::join(words, " "));
+std::string joined_words(const std::vector<Choice>& choices) {
+  return fmt::format("{}", fmt::join(words_of(choices), " "));
 }
 
 std::string command_names() {
@@ -33,19 +22,30 @@ std::string command_names() {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-// What may stand as a command's word: one of a few, the name of a command, or a path.
+// What a command's words may be: some names, and folders or files.
+struct Words {
+  std::string names;
+  bool folders, files;
+};
+
+Words words_of(const Command& command) {
+  const auto has = [&](std::string_view word) { return command.words.find(word) != command.words.npos; };
+  return {.names = has("COMMAND") ? command_names() : joined_words(command.choices),
+          .folders = has("MODEL"),
+          .files = has("FILE") || has("FROM") || has("PATH")};
+}
+
 std::string bash_words(const Command& command) {
-  if (command.name == "help")
-    return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", command_names());
-  if (command.name == "info") return "COMPREPLY=($(compgen -d -- \"$word\"))";
-  if (command.choices.empty()) return "COMPREPLY=()";
-  return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"){})", words_of(command.choices),
-                     command.most_words > 1 ? " $(compgen -f -- \"$word\")" : "");
+  const auto [names, folders, files] = words_of(command);
+  std::vector<std::string> found;
+  if (!names.empty()) found.push_back(fmt::format("$(compgen -W '{}' -- \"$word\")", names));
+  if (folders || files) found.push_back(fmt::format("$(compgen -{} -- \"$word\")", files ? 'f' : 'd'));
+  return fmt::format("COMPREPLY=({})", fmt::join(found, " "));
 }
 
 std::string bash_argument(const Option& option) {
   if (!option.choices.empty())
-    return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", words_of(option.choices));
+    return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", joined_words(option.choices));
   if (option.argument == "FILE") return "COMPREPLY=($(compgen -f -- \"$word\"))";
   if (is_folder(option.argument)) return "COMPREPLY=($(compgen -d -- \"$word\"))";
   return "COMPREPLY=()";
@@ -117,7 +117,7 @@ std::string zsh_help(std::string_view text) {  // brackets and colons mean somet
 }
 
 std::string zsh_argument(std::string_view argument, const std::vector<Choice>& choices) {
-  if (!choices.empty()) return fmt::format(":{}:({})", argument, words_of(choices));
+  if (!choices.empty()) return fmt::format(":{}:({})", argument, joined_words(choices));
   if (argument == "FILE") return ":FILE:_files";
   if (is_folder(argument)) return fmt::format(":{}:_files -/", argument);
   return argument.empty() ? "" : fmt::format(":{}: ", argument);
@@ -136,14 +136,12 @@ std::string zsh() {
       if (option.letter)
         specs += fmt::format(" \\\n          '{}-{}{}'", list ? "*" : "", option.letter, rest);
     }
-    if (command.name == "help")
-      specs += fmt::format(" \\\n          '1:COMMAND:({})'", command_names());
-    else if (command.name == "info")
-      specs += " \\\n          '1:MODEL:_files -/'";
-    else if (!command.choices.empty())
-      specs += fmt::format(" \\\n          '1:{}:({})'", command.words.substr(0, command.words.find(' ')),
-                           words_of(command.choices));
-    if (command.name == "bench") specs += " \\\n          '2:PATH:_files'";
+    const auto [words, folders, files] = words_of(command);
+    if (!words.empty())
+      specs +=
+          fmt::format(" \\\n          '1:{}:({})'", command.words.substr(0, command.words.find(' ')), words);
+    if (folders) specs += " \\\n          '1:MODEL:_files -/'";
+    if (files) specs += " \\\n          '*:FILE:_files'";
     cases += fmt::format("        {})\n        _arguments -S{} ;;\n", command.name, specs);
   }
   std::string globals;
@@ -177,7 +175,7 @@ std::string fish() {
     out += fmt::format("complete -c bertie{} -l {}", condition, option.name);
     if (option.letter) out += fmt::format(" -s {}", option.letter);
     if (!option.choices.empty())
-      out += fmt::format(" -x -a '{}'", words_of(option.choices));
+      out += fmt::format(" -x -a '{}'", joined_words(option.choices));
     else if (option.argument == "FILE")
       out += " -r -F";
     else if (is_folder(option.argument))
@@ -195,11 +193,11 @@ std::string fish() {
     for (const Choice& choice : command.choices)
       out += fmt::format("complete -c bertie{} -a {} -d '{}'\n", condition, choice.word,
                          in_single_quotes(choice.help));
-    if (command.name == "help")
-      out += fmt::format("complete -c bertie{} -a '{}'\n", condition, command_names());
-    if (command.name == "info")
-      out += fmt::format("complete -c bertie{} -a '(__fish_complete_directories)'\n", condition);
-    if (command.name == "bench") out += fmt::format("complete -c bertie{} -F\n", condition);
+    const auto [words, folders, files] = words_of(command);
+    if (command.choices.empty() && !words.empty())
+      out += fmt::format("complete -c bertie{} -a '{}'\n", condition, words);
+    if (folders) out += fmt::format("complete -c bertie{} -a '(__fish_complete_directories)'\n", condition);
+    if (files) out += fmt::format("complete -c bertie{} -F\n", condition);
     for (const Option& option : options_of(command)) add_option(condition, option);
   }
   return out;

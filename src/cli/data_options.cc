@@ -19,24 +19,23 @@ constexpr std::string_view kTexts =
     "standard input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line "
     "ends a document. Files named .jsonl, .json or .ndjson (packed or not) are JSON lines instead: one "
     "object a line, whose string under --field is a document. Bytes that are not UTF-8 are read as U+FFFD "
-    "and "
-    "files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes the "
-    "exit "
-    "code 1.";
+    "and files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes "
+    "the exit code 1.";
 
 const std::string kVocabAbout =
     std::string(
-        "Learns a WordPiece vocabulary from texts: [PAD], [UNK], [CLS], [SEP], [MASK], the characters, "
-        "and then the pieces that joining the most frequent neighbors gives, again and again. Writes "
-        "vocab.txt, and tokenizer_config.json beside it, as bertie and transformers read them.\n\n") +
+        "Learns a WordPiece vocabulary from texts: [PAD], [UNK], [CLS], [SEP], [MASK], the characters, and "
+        "then the pieces that joining the most frequent neighbors gives, again and again. Writes vocab.txt, "
+        "and tokenizer_config.json beside it, as bertie and transformers read them.\n\n") +
     std::string(kTexts);
 
 const std::string kPrepareAbout =
     std::string(
-        "Splits texts into sentences, tokenizes them and writes shards, files of tokens that training "
-        "maps into memory. The tokenizer's files are copied beside them.\n\n") +
+        "Splits texts into sentences, tokenizes them and writes shards, files of tokens that training maps "
+        "into memory. The tokenizer's files are copied beside them.\n\n") +
     std::string(kTexts) +
-    "\n\nA run that was stopped goes on when it is started again in the same way: whole shards stay, and the "
+    "\n\n"
+    "A run that was stopped goes on when it is started again in the same way: whole shards stay, and the "
     "result is the same, byte for byte.";
 
 }  // namespace

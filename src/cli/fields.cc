@@ -1,17 +1,17 @@
 #include "cli/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "cli/options.h"
 
 namespace bertie::cli {
 namespace {
 
 // Options that are not called as the field is.
 constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
-    {"method", "optimiser"},
+    {"method", "optimizer"},
     {"seconds", "time"},
     {"save_seconds", "save-every"},
     {"shard_bytes", "shard-size"},
@@ -25,35 +25,54 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"precision", "dtype"},
 };
 
-bool is_option(std::string_view name) {
-  const auto has = [&](const std::vector<Option>& options) {
-    return std::any_of(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
-  };
-  return has(global_options()) ||
-         std::any_of(commands().begin(), commands().end(), [&](const Command& c) { return has(c.options); });
-}
-
-// A field that no option sets stays as it is.
-std::string flag_of(std::string_view field) {
+std::string option_name(std::string_view field) {
   std::string name(field);
   std::replace(name.begin(), name.end(), '_', '-');
   for (const auto& [known, option] : kOptions)
     if (known == field) name = option;
-  return is_option(name) ? "--" + name : std::string(field);
+  return name;
+}
+
+const Option* find_option(const std::vector<Option>& options, std::string_view name) {
+  const auto found = std::ranges::find(options, name, &Option::name);
+  return found == options.end() ? nullptr : &*found;
+}
+
+// A field becomes a flag, a function a command; a name that is neither stays as it is.
+std::string in_users_words(std::string_view name) {
+  const std::string option = option_name(name);
+  bool is_option = find_option(global_options(), option), is_command = false;
+  for (const Command& command : commands()) {
+    is_option |= find_option(command.options, option) != nullptr;
+    is_command |= command.name == name;
+  }
+  return is_option ? "--" + option : is_command ? fmt::format("bertie {}", name) : std::string(name);
 }
 
 }  // namespace
+
+const Option* option_of(std::string_view field, const Command& command) {
+  const std::string name = option_name(field);
+  const Option* own = find_option(command.options, name);
+  return own ? own : find_option(global_options(), name);
+}
 
 std::string with_flags(std::string_view text) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
   std::string out;
   for (size_t open; (open = text.find('`')) != text.npos;) {
+    out += text.substr(0, open);
     const size_t close = text.find_first_not_of(kLetters, open + 1);
-    const bool is_field = close != text.npos && text[close] == '`' && close > open + 1;
-    const size_t end = is_field ? close + 1 : open + 1;
-    out += is_field ? std::string(text.substr(0, open)) + flag_of(text.substr(open + 1, close - open - 1))
-                    : std::string(text.substr(0, end));
-    text.remove_prefix(end);
+    if (out.ends_with('\\')) {  // the user's own
+      out.back() = '`';
+      text.remove_prefix(open + 1);
+    } else if (close != text.npos && text[close] == '`' && close > open + 1) {
+      out += in_users_words(text.substr(open + 1, close - open - 1));
+      text.remove_prefix(close + 1);
+    } else {
+      out += '`';
+      text.remove_prefix(open + 1);
+    }
   }
   return out += text;
 }

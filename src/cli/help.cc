@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 
 #include "cli/output.h"
 #include "cli/terminal/terminal.h"
@@ -24,23 +25,21 @@ std::string usage(const Command& command) {
                      command.words);
 }
 
-void add_paragraphs(Page& page, std::string_view text) {
+void add_paragraphs(Page& page, std::string_view text, bool apart = false) {
   while (!text.empty()) {
     const size_t end = std::min(text.find("\n\n"), text.size());
+    if (apart) page.push_back({Block::kText, ""});
     page.push_back({Block::kText, std::string(text.substr(0, end))});
     text.remove_prefix(std::min(end + 2, text.size()));
   }
 }
 
-void add_options(Page& page, const std::vector<Option>& options) {
+void add_options(Page& page, std::span<const Option> options) {
   for (const Option& option : options) {
     const std::string letter = option.letter ? fmt::format("-{}, ", option.letter) : "";
     std::string help(option.help);
-    if (!option.choices.empty() && !option.takes_other_words) {
-      std::vector<std::string_view> words;
-      for (const Choice& choice : option.choices) words.push_back(choice.word);
-      help += fmt::format(": {}", fmt::join(words, ", "));
-    }
+    if (!option.choices.empty() && !option.takes_other_words)
+      help += fmt::format(": {}", fmt::join(words_of(option.choices), ", "));
     if (!option.standard.empty()) help += fmt::format(" (default: {})", option.standard);
     page.push_back({Block::kItem, help, letter + spelling(option)});
   }
@@ -63,8 +62,7 @@ void add_commands(Page& page) {
 
 const std::string kAbout =
     "Bertie is BERT: text in, tokens, sentence vectors and attention weights out, equal to Hugging Face's "
-    "and at the "
-    "speed of the machine. Results go to standard output, everything else to standard error.";
+    "and at the speed of the machine. Results go to standard output, everything else to standard error.";
 
 // Everything, for the man page and docs/cli.md.
 Page manual() {
@@ -271,14 +269,7 @@ std::string command_help(const Command& command) {
   page.push_back({Block::kText, fmt::format("bertie {}: {}", command.name, command.summary)});
   page.push_back({Block::kHeading, "Usage"});
   page.push_back({Block::kCode, usage(command)});
-  std::string_view rest = command.about;
-  page.push_back({Block::kText, ""});
-  for (bool first = true; !rest.empty(); first = false) {
-    const size_t end = std::min(rest.find("\n\n"), rest.size());
-    if (!first) page.push_back({Block::kText, ""});
-    page.push_back({Block::kText, std::string(rest.substr(0, end))});
-    rest.remove_prefix(std::min(end + 2, rest.size()));
-  }
+  add_paragraphs(page, command.about, true);
   if (!command.choices.empty()) {
     page.push_back({Block::kHeading, std::string(command.words.substr(0, command.words.find(' ')))});
     add_choices(page, command.choices);
@@ -287,13 +278,9 @@ std::string command_help(const Command& command) {
     page.push_back({Block::kHeading, "Options"});
     add_options(page, command.options);
   }
-  std::vector<Option> others;  // a command's own meaning of an option replaces the general one
-  for (const Option& option : global_options())
-    if (std::none_of(command.options.begin(), command.options.end(),
-                     [&](const Option& o) { return o.name == option.name; }))
-      others.push_back(option);
+  const std::vector<Option> all = options_of(command);
   page.push_back({Block::kHeading, "Options of every command"});
-  add_options(page, others);
+  add_options(page, std::span(all).subspan(command.options.size()));
   page.push_back({Block::kHeading, "Examples"});
   add_examples(page, command);
   return as_text(page);
@@ -318,9 +305,7 @@ int help_command(const Settings& settings) {
   if (settings.man) return print(manual_as_man_page()), 0;
   if (settings.markdown) return print(manual_as_markdown()), 0;
   if (settings.words.empty()) return print(program_help()), 0;
-  const Command* command = find_command(settings.words[0]);
-  if (!command) parse(settings.words);  // says that there is none, and which one was meant
-  return print(command_help(*command)), 0;
+  return print(command_help(command_named(settings.words[0]))), 0;
 }
 
 }  // namespace bertie::cli

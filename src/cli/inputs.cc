@@ -22,9 +22,10 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 16;
 constexpr size_t kMaxLine = size_t{256} << 20;  // a file without line ends is not a list of texts
+constexpr const char* kNotUtf8 = "iconv -f latin1 -t utf8, if it is Latin-1";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-std::string name_of(const std::string& file) { return file == "-" ? "standard input" : file; }
+std::string name_of(const std::string& file) { return file == "-" ? "standard input" : verbatim(file); }
 
 [[noreturn]] void cannot_read(const std::string& file, int error) {
   throw Error(fmt::format("cannot read {}: {}", name_of(file), std::generic_category().message(error)),
@@ -67,27 +68,31 @@ LineReader::LineReader(const Settings& settings) : words_(settings.words), files
   bool known = true;
   for (const std::string& word : words_) total_ += word.size() + 1;
   for (const std::string& file : files_) {  // all of them now: a wrong name should not wait for its turn
-    const int descriptor = open_file(file);
-    open_.push_back(descriptor);
+    const int descriptor = open_.emplace_back(open_file(file));
     struct stat status {};
     fstat(descriptor, &status);
     if (S_ISDIR(status.st_mode)) cannot_read(file, EISDIR);
-    known = known && S_ISREG(status.st_mode);
     total_ += size_t(status.st_size);
+    if (!S_ISREG(status.st_mode))
+      known = false;
+    else if (file != "-")
+      close(std::exchange(open_.back(), -1));
   }
   if (!known) total_ = 0;
 }
 
 LineReader::~LineReader() {
+  open_.push_back(file_);
   for (int descriptor : open_)
     if (descriptor >= 0) close(descriptor);
 }
 
 bool LineReader::open_next() {
-  if (file_ >= 0) close(std::exchange(open_[next_file_ - 1], -1));
-  file_ = -1;
+  if (file_ >= 0) close(std::exchange(file_, -1));
   if (next_file_ == files_.size()) return false;
-  file_ = open_[next_file_++];
+  file_ = std::exchange(open_[next_file_], -1);
+  if (file_ < 0) file_ = open_file(files_[next_file_]);
+  ++next_file_;
   line_ = 0, ended_ = false;
   return true;
 }
@@ -139,10 +144,13 @@ size_t LineReader::find_line_end() {
 }
 
 bool LineReader::ready() {
-  if (next_word_ < words_.size() || file_ < 0) return true;
-  while (find_line_end() == buffer_.npos) {
+  if (next_word_ < words_.size()) return true;
+  while (file_ >= 0 || open_next()) {
+    if (find_line_end() != buffer_.npos) return true;
     if (!ended_ && !has_bytes(file_, 0)) return false;
-    if (!fill()) return true;
+    if (fill()) continue;
+    if (!buffer_.empty()) return true;  // a last line without its end
+    open_next();
   }
   return true;
 }
@@ -182,14 +190,7 @@ Inputs::Inputs(const Settings& settings, Fields fields)
       quiet_(settings.quiet),
       only_one_(first_.has_value()) {}
 Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings) {
-  if (!is_valid_utf8(context)) {
-    constexpr std::string_view kWhat = "the context is not valid UTF-8",
-                               kHint = "iconv -f latin1 -t utf8, if it is Latin-1";
-    if (strict_) throw Error(std::string(kWhat), std::string(kHint));
-    if (!quiet_) warn(fmt::format("{}: bad bytes were read as U+FFFD", kWhat), kHint);
-    context = with_valid_utf8(context);
-  }
-  context_ = std::move(context);
+  context_ = valid_text(settings, std::move(context), "the context");
 }
 
 bool Inputs::next(Input& input, bool may_wait) {
@@ -237,7 +238,7 @@ void Inputs::split(std::string& line, Input& input) const {
 void Inputs::make_valid(Input& input) {
   const bool a = is_valid_utf8(input.a), b = context_ || is_valid_utf8(input.b);
   if (a && b) return;
-  if (strict_) throw Error("not valid UTF-8", "iconv -f latin1 -t utf8, if it is Latin-1");
+  if (strict_) throw Error("not valid UTF-8", kNotUtf8);
   if (invalid_++ == 0) first_invalid_ = lines_.place(input.file, input.line);
   if (!a) input.a = with_valid_utf8(input.a);
   if (!b) input.b = with_valid_utf8(input.b);
@@ -252,15 +253,23 @@ void Inputs::fail(const Input& input, const Error& error) {
   if (failed_ == 1 && !quiet_ && !error.hint().empty()) report_problem("  try: " + error.hint());
 }
 
-int Inputs::report(std::string_view what) const {
+int Inputs::report(std::string_view what, std::string_view failed) const {
   if (invalid_ > 0 && !quiet_)
     warn(fmt::format("{} of {} {} are not valid UTF-8, the first is {}: bad bytes were read as U+FFFD",
                      invalid_, count_, what, first_invalid_),
-         "iconv -f latin1 -t utf8, if it is Latin-1");
+         kNotUtf8);
   if (failed_ == 0) return 0;
-  warn(fmt::format("{} of {} {} could not be used", failed_, count_, what),
-       "mend them; or --strict, to stop at the first");
+  warn(fmt::format("{} of {} {} could not be used{}", failed_, count_, what, failed),
+       quiet_ ? "" : "mend them; or --strict, to stop at the first");
   return 1;
+}
+
+std::string valid_text(const Settings& settings, std::string text, std::string_view what) {
+  if (is_valid_utf8(text)) return text;
+  if (settings.strict) throw Error(fmt::format("{} is not valid UTF-8", what), kNotUtf8);
+  if (!settings.quiet)
+    warn(fmt::format("{} is not valid UTF-8: bad bytes were read as U+FFFD", what), kNotUtf8);
+  return with_valid_utf8(text);
 }
 
 std::string read_whole(const std::string& file) {

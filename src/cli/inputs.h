@@ -40,7 +40,7 @@ class LineReader {
 
   std::vector<std::string> words_, files_;
   size_t next_word_ = 0, next_file_ = 0, line_ = 0;
-  std::vector<int> open_;  // each file's descriptor, from the start: a pipe can be opened only once
+  std::vector<int> open_;  // descriptors of those that can be opened only once, such as pipes; else -1
   int file_ = -1;          // the one being read
   bool ended_ = false;     // it has no more than what is in the buffer
   std::string buffer_;     // what was read; lines are taken from begin_ on
@@ -81,8 +81,9 @@ class Inputs {
 
   // This input cannot be used. Throws under --strict, and where it is the only one.
   void fail(const Input& input, const Error& error);
-  // Says how many failed and how many were not UTF-8; the exit code. `what` are "texts".
-  int report(std::string_view what) const;
+  // Says how many failed (and what became of them) and how many were not UTF-8; the exit code. `what` are
+  // "texts".
+  int report(std::string_view what, std::string_view failed = {}) const;
 
  private:
   void split(std::string& line, Input& input) const;
@@ -96,6 +97,10 @@ class Inputs {
   size_t count_ = 0, failed_ = 0, invalid_ = 0;
   std::string first_invalid_;  // its place
 };
+
+// A text that is no input of its own. Bytes that are not UTF-8 are an Error under --strict, else they are
+// replaced, with a warning that calls the text `what`.
+std::string valid_text(const Settings& settings, std::string text, std::string_view what);
 
 // The whole of a file; "-" is standard input.
 std::string read_whole(const std::string& file);

@@ -1,16 +1,15 @@
 // The program: arguments in, exit code out. Errors of every kind end here.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <clocale>
 #include <cstdlib>
 #include <new>
-#include <system_error>
 
 #include "bertie/error.h"
 #include "cli/fields.h"
 #include "cli/help.h"
+#include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal/terminal.h"
@@ -19,27 +18,38 @@ namespace bertie::cli {
 
 namespace {
 
-int run(const std::vector<std::string>& arguments) {
-  const Invocation invocation = parse(arguments);
-  if (invocation.settings.version) return print("bertie " BERTIE_VERSION "\n"), 0;
-  if (invocation.settings.help)
-    return print(invocation.command ? command_help(*invocation.command) : program_help()), 0;
+int run(Invocation& invocation) {
+  Settings& settings = invocation.settings;
+  if (settings.version) return print("bertie " BERTIE_VERSION "\n"), 0;
+  if (settings.help) return print(invocation.command ? command_help(*invocation.command) : program_help()), 0;
   if (!invocation.command) return print(greeting()), 0;
-  return invocation.command->run(invocation.settings);
+  for (const auto& [text, name] : {std::pair(&settings.pair, "--pair"), {&settings.query, "--query"}})
+    if (*text) *text = valid_text(settings, **text, name);
+  return invocation.command->run(settings);
 }
 
 int complain(int code, std::string_view what, std::string_view hint = {}) {
   end_progress_line();
   std::fflush(stdout);  // what came before the error comes before it on a terminal too
   const Style style = Style::for_errors();
-  fmt::print(stderr, "{} {}\n", style.error("bertie:"), printable(with_flags(what)));
-  if (!hint.empty()) fmt::print(stderr, "  {} {}\n", style.bold("try:"), printable(with_flags(hint)));
+  say("{} {}\n", style.error("bertie:"), printable(with_flags(what)));
+  if (!hint.empty()) say("  {} {}\n", style.bold("try:"), printable(with_flags(hint)));
   return code;
 }
 
+// A value that the library refuses is as wrong as one that the parser refuses. But what is in the file or the
+// folder that an option names is another matter.
+bool is_usage_error(const Error& error, const Invocation& invocation) {
+  if (dynamic_cast<const UsageError*>(&error)) return true;
+  const Option* option = invocation.command ? option_of(error.field(), *invocation.command) : nullptr;
+  return option && (!names_file(*option) || !is_given(*option, invocation.settings));
+}
+
 int guarded(const std::vector<std::string>& arguments) {
+  Invocation invocation;
   try {
-    const int code = run(arguments);
+    invocation = parse(arguments);
+    const int code = run(invocation);
     finish_output();
     return code;
   } catch (const ClosedPipe&) {
@@ -47,14 +57,10 @@ int guarded(const std::vector<std::string>& arguments) {
   } catch (const Stopped& stopped) {
     end_progress_line();
     return 128 + stopped.signal;
-  } catch (const UsageError& error) {
-    return complain(2, error.what(), error.hint());
   } catch (const Error& error) {
-    return complain(1, error.what(), error.hint());
+    return complain(is_usage_error(error, invocation) ? 2 : 1, error.what(), error.hint());
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory", "a smaller model, fewer threads or shorter texts");
-  } catch (const std::system_error& error) {  // fmt::print says so when standard output breaks
-    return error.code().value() == EPIPE ? 0 : complain(1, error.what());
   } catch (const std::exception& error) {
     return complain(1, error.what());
   }

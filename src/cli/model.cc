@@ -16,21 +16,21 @@ bool has_model(const Settings& settings) {
   return settings.model || (variable && *variable);
 }
 
-std::string tokenizer_directory(const Settings& settings) {
+std::string model_name(const Settings& settings) {
   if (!has_model(settings))
     throw UsageError(
         "no model was given",
         "--model NAME (after bertie pull NAME) or --model DIR; once for all: export BERTIE_MODEL=NAME");
-  const std::string name = settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
+  return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
+}
+
+std::string tokenizer_directory(const Settings& settings) {
+  const std::string name = model_name(settings);
   try {
     return find_model(name).string();
   } catch (const Error& error) {
-    // The library's word for it is a function's name; here it is a command.
-    std::string hint = error.hint();
-    const std::string theirs = fmt::format("download {} first (bertie::pull)", name);
-    if (const size_t at = hint.find(theirs); at != hint.npos)
-      hint.replace(at, theirs.size(), fmt::format("bertie pull {}", name));
-    throw Error(fmt::format("{}{}", error.what(), settings.model ? "" : " (from $BERTIE_MODEL)"), hint);
+    throw Error(fmt::format("{}{}", error.what(), settings.model ? "" : " (from $BERTIE_MODEL)"),
+                error.hint());
   }
 }
 
@@ -67,11 +67,11 @@ TextModel load_model(const Settings& settings, Head head) {
 
 void check_layer_and_head(const Settings& settings, size_t layers, size_t heads, std::string_view owner) {
   if (settings.layer.value_or(1) > layers)
-    throw Error(fmt::format("there is no layer {}: {} has {}", *settings.layer, owner, layers),
-                fmt::format("--layer {}, the last", layers));
+    throw UsageError(fmt::format("there is no layer {}: {} has {}", *settings.layer, owner, layers),
+                     fmt::format("--layer {}, the last", layers));
   if (settings.head.value_or(1) > heads)
-    throw Error(fmt::format("there is no head {}: {} has {} a layer", *settings.head, owner, heads),
-                fmt::format("--head {}, the last", heads));
+    throw UsageError(fmt::format("there is no head {}: {} has {} a layer", *settings.head, owner, heads),
+                     fmt::format("--head {}, the last", heads));
 }
 
 }  // namespace bertie::cli

@@ -29,7 +29,10 @@ const std::vector<Option>& global_options() {
        .help =
            "stop at the first input that cannot be used, and take no model with tensors it has no use for",
        .to = &Settings::strict},
-      {.name = "quiet", .letter = 'q', .help = "no progress and no warnings", .to = &Settings::quiet},
+      {.name = "quiet",
+       .letter = 'q',
+       .help = "no progress and no warnings; errors stay",
+       .to = &Settings::quiet},
       {.name = "verbose", .letter = 'v', .help = "say more on standard error", .to = &Settings::verbose},
       {.name = "help", .letter = 'h', .help = "show help, also for a command", .to = &Settings::help},
       {.name = "version", .help = "show the version", .to = &Settings::version},
@@ -76,8 +79,8 @@ std::vector<Command> other_commands() {
        .summary = "text to tokens, ids and their places in the text",
        .about =
            "Splits each TEXT, each line of each FILE, or each line of standard input into the tokens that "
-           "the "
-           "model sees, exactly as Hugging Face's tokenizers do. Offsets count code points of the text.\n\n"
+           "the model sees, exactly as Hugging Face's tokenizers do. Offsets count code points of the "
+           "text.\n\n"
            "Needs a tokenizer: --vocab, or a model directory with tokenizer.json or vocab.txt in it.",
        .options = {file_option(),
                    {.name = "vocab",
@@ -116,13 +119,12 @@ std::vector<Command> other_commands() {
        .most_words = SIZE_MAX,
        .summary = "text to sentence vectors",
        .about =
-           "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, "
-           "pooled as the "
-           "model's modules.json says. An empty line is a text too, so that rows and lines agree.\n\n"
-           "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go "
-           "into one "
-           "array of shape (texts, dimension), which appears under its name when it is complete, or with "
-           "the rows that are done when it is stopped with Ctrl-C.",
+           "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, pooled "
+           "as the model's modules.json says. An empty line is a text too, and one that fails a row of NaN, "
+           "so that rows and lines agree.\n\n"
+           "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go into "
+           "one array of shape (texts, dimension), which appears under its name when it is complete, or "
+           "with the rows that are done when it is stopped with Ctrl-C.",
        .options = {file_option(),
                    {.name = "npy",
                     .argument = "FILE",
@@ -233,11 +235,9 @@ std::vector<Command> other_commands() {
        .about =
            "Gets what Bertie reads of a model (configuration, tokenizer, safetensors) into the cache that "
            "Python's huggingface_hub uses, and says where it is. Every file is checked against its SHA sum. "
-           "A "
-           "download that was cut off goes on where it stopped.\n\n"
+           "A download that was cut off goes on where it stopped.\n\n"
            "REVISION is a branch, a tag or a commit. Weights that are pickles are refused: reading them can "
-           "run "
-           "code.",
+           "run code.",
        .examples = {{"bertie pull sentence-transformers/all-MiniLM-L6-v2", "then --model takes this name"},
                     {"bertie pull google-bert/bert-base-uncased@main", "a branch"},
                     {"HF_TOKEN=... bertie pull organization/private-model", "with a token"}},
@@ -247,8 +247,7 @@ std::vector<Command> other_commands() {
        .most_words = 0,
        .summary = "the models that are here",
        .about = "Lists the models in the cache: those pulled with Bertie, and those that Python downloaded. "
-                "Any of "
-                "these names may stand after --model.",
+                "Any of these names may stand after --model.",
        .examples = {{"bertie models", "for reading"}, {"bertie models --json", "a JSON object a line"}},
        .run = models_command},
       {.name = "convert",
@@ -256,20 +255,14 @@ std::vector<Command> other_commands() {
        .most_words = 2,
        .summary = "a checkpoint to a folder of safetensors, under today's names",
        .about = "Reads a model folder, a .safetensors file (or .safetensors.index.json), or an .npz file, "
-                "and writes the "
-                "folder TO, whole or not at all: model.safetensors, config.json, the tokenizer, and the "
-                "modules of a "
-                "sentence-transformers model.\n\n"
+                "and writes the folder TO, whole or not at all: model.safetensors, config.json, the "
+                "tokenizer, and the modules of a sentence-transformers model.\n\n"
                 "Tensors get the names that transformers gives them today. Known are the names of Google's "
-                "BERT and "
-                "ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The optimizer's "
-                "state, "
-                "buffers and copies of tied tensors are left out. A tensor that the model has no use for is "
-                "an error, "
-                "unless --drop or --drop-unknown leaves it out.\n\n"
+                "BERT and ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The "
+                "optimizer's state, buffers and copies of tied tensors are left out. A tensor that the "
+                "model has no use for is an error, unless --drop or --drop-unknown leaves it out.\n\n"
                 "Pickles (.bin, .pt), TensorFlow, Keras, Flax and ONNX files are not read; the error says "
-                "which lines of "
-                "Python make a file that is.",
+                "which lines of Python make a file that is.",
        .options = {{.name = "dtype",
                     .argument = "TYPE",
                     .help = "numbers of the new file",
@@ -303,10 +296,8 @@ std::vector<Command> other_commands() {
        .summary = "how fast, as a share of what this machine can do",
        .about = "Measures, and measures the machine's own peak in the same run.\n\n"
                 "pretrain takes whole steps: a batch with the paper's masks, forward, back, clip, AdamW. It "
-                "counts "
-                "the "
-                "multiplications and additions of matrix products, 3 times those of the forward pass (docs/"
-                "pretraining.md), and nothing that is computed twice.",
+                "counts the multiplications and additions of matrix products, 3 times those of the forward "
+                "pass (docs/pretraining.md), and nothing that is computed twice.",
        .choices =
            {{"encode", "forward passes with random weights of a known shape", int(Benchmark::kEncode)},
             {"generate", "continuing a text with random weights of GPT-2's shape", int(Benchmark::kGenerate)},

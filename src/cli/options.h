@@ -84,6 +84,7 @@ struct Option {
                    std::optional<std::string> Settings::*, std::vector<std::string> Settings::*,
                    std::optional<int> Settings::*>;  // the last one: a choice's value
   std::string_view name;
+  std::string_view old_name = {};  // that is still taken, and not told
   char letter = 0;
   std::string_view argument = {};  // empty for a switch; FILE and DIR complete as such
   std::string_view help = {};
@@ -121,7 +122,8 @@ const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at
 const std::vector<Choice>& exit_codes();
 
-const Command* find_command(std::string_view name);  // null where there is none
+const Command& command_named(
+    std::string_view name);  // throws UsageError, with the nearest, where there is none
 
 struct Invocation {
   const Command* command = nullptr;  // null: none was named
@@ -138,6 +140,13 @@ bool read_number(std::string_view text, Number& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// The options that hold within a command: its own, then the general ones that it does not give a meaning of
+// its own.
+std::vector<Option> options_of(const Command& command);
+std::vector<std::string_view> words_of(const std::vector<Choice>& choices);
+// Whether its argument is a path (or a model's name), and whether it was given.
+bool names_file(const Option& option);
+bool is_given(const Option& option, const Settings& settings);
 // "--max-length N"
 std::string spelling(const Option& option);
 

@@ -40,10 +40,12 @@ void finish_output() {
   if (close(STDOUT_FILENO) != 0) output_failed(errno);
 }
 
+void say(std::string_view text) { (void)!std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void report_problem(std::string_view line) {
   end_progress_line();
   std::fflush(stdout);  // what came before comes before it on a terminal too
-  fmt::print(stderr, "{}\n", printable(with_flags(line)));
+  say("{}\n", printable(with_flags(line)));
 }
 
 void warn(std::string_view what, std::string_view hint) {
@@ -121,11 +123,11 @@ void throw_if_stopped() {
 void show_progress_line(std::string_view line) {
   const bool terminal = is_terminal(STDERR_FILENO);
   progress_line_open = terminal;
-  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\x1b[K" : "\n");
+  say("{}{}{}", terminal ? "\r" : "", line, terminal ? "\x1b[K" : "\n");
 }
 
 void end_progress_line() {
-  if (progress_line_open.exchange(false)) fmt::print(stderr, "\n");
+  if (progress_line_open.exchange(false)) say("\n");
 }
 
 }  // namespace bertie::cli

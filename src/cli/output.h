@@ -28,6 +28,14 @@ void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 void flush_output();
 // Everything is out, or it throws as print does. Called once, at the end.
 void finish_output();
+// To standard error. What cannot be said there is lost; results do not depend on who listens.
+void say(std::string_view text);
+template <class... Arguments>
+void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fmt::memory_buffer text;  // up to 500 characters without taking memory: `pretrain` speaks between steps
+  fmt::format_to(std::back_inserter(text), format, std::forward<Arguments>(arguments)...);
+  say(std::string_view(text.data(), text.size()));
+}
 // On standard error: what is wrong, and what to try (if anything). Both may be anything: they are made
 // printable, and the library's names of options become flags.
 void warn(std::string_view what, std::string_view hint = {});

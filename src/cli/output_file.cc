@@ -37,7 +37,11 @@ class FileIdentity {
 
 }  // namespace
 
-void check_output(const Settings& settings, const fs::path& path, const std::vector<std::string>& also_read) {
+void check_not_read(const Settings& settings, const fs::path& path,
+                    const std::vector<std::string>& also_read) {
+  if (path.empty() || path == "-")
+    throw UsageError(fmt::format("{} is no name for a file", in_quotes(path.string())),
+                     "a name such as vectors.npy; --json goes to standard output");
   const FileIdentity file(path);
   if (!file.known()) return;
   std::vector<std::string> read = settings.files;
@@ -58,6 +62,10 @@ void check_output(const Settings& settings, const fs::path& path, const std::vec
   if (fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode) && file.is(input))
     throw Error(fmt::format("cannot write {}: it is standard input", path.string()),
                 "another name for what is written");
+}
+
+void check_output(const Settings& settings, const fs::path& path) {
+  check_not_read(settings, path);
   if (!settings.force && fs::is_regular_file(path))
     throw Error(fmt::format("{} is there already", path.string()), "--force replaces it; or another name");
 }

@@ -10,17 +10,19 @@
 
 namespace bertie::cli {
 
-// Throws Error if `path` is there and --force was not given; and in any case if it is a file that the command
-// reads (--file, --context, --vocab, the model's files, standard input, or one of `also_read`), also under
-// another name.
-void check_output(const Settings& settings, const std::filesystem::path& path,
-                  const std::vector<std::string>& also_read = {});
+// Throws Error if `path` is a file that the command reads (--file, --context, --vocab, the model's files,
+// standard input, or one of `also_read`), also under another name; and UsageError if it is no name.
+void check_not_read(const Settings& settings, const std::filesystem::path& path,
+                    const std::vector<std::string>& also_read = {});
+// The same, and Error if there is such a file and --force was not given.
+void check_output(const Settings& settings, const std::filesystem::path& path);
 
 // The file of --npy. Rows that are written when a signal comes can be kept.
 class NpyOutput {
  public:
   NpyOutput(const Settings& settings, std::vector<size_t> row);
   void add(std::span<const float> rows) { file_.add(rows); }
+  size_t rows() const { return file_.rows(); }
   void commit() { file_.commit(); }
   // After a signal: keeps the rows there are, if any, and says so.
   void keep_what_is_done();

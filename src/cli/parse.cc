@@ -32,9 +32,7 @@ std::string help_line(const Command* command) {
           throw UsageError(what + " before a command",
                            fmt::format("bertie {} {}", other.name, spelling(option)));
   std::vector<std::string_view> known;
-  if (command)
-    for (const Option& option : command->options) known.push_back(option.name);
-  for (const Option& option : global_options()) known.push_back(option.name);
+  for (const Option& option : command ? options_of(*command) : global_options()) known.push_back(option.name);
   const std::string_view meant = nearest(name, known);
   const std::string where = command ? fmt::format(" for bertie {}", command->name) : "";
   if (!meant.empty() && given.starts_with("--")) throw UsageError(what + where, fmt::format("--{}", meant));
@@ -62,12 +60,6 @@ Number parse_number(const Option& option, std::string_view text) {
                     std::is_integral_v<Number> ? "whole " : "", option.least, option.most, in_quotes(text)),
         fmt::format("--{} {}", option.name, example_of<Number>(option)));
   return value;
-}
-
-std::vector<std::string_view> words_of(const std::vector<Choice>& choices) {
-  std::vector<std::string_view> words;
-  for (const Choice& choice : choices) words.push_back(choice.word);
-  return words;
 }
 
 int choice_named(const Option& option, std::string_view word) {
@@ -102,15 +94,6 @@ void store(const Option& option, std::string_view value, Settings& settings) {
       option.to);
 }
 
-const Command& command_named(std::string_view name) {
-  if (const Command* found = find_command(name)) return *found;
-  std::vector<std::string_view> known;
-  for (const Command& command : commands()) known.push_back(command.name);
-  const std::string_view meant = nearest(name, known);
-  throw UsageError(fmt::format("there is no command {}", in_quotes(name)),
-                   meant.empty() ? "bertie help" : fmt::format("bertie {}", meant));
-}
-
 void check_words(const Command& command, Settings& settings) {
   if (settings.words.size() > command.most_words) {
     const std::string extra = in_quotes(settings.words[command.most_words]);
@@ -141,14 +124,49 @@ void check_words(const Command& command, Settings& settings) {
 
 }  // namespace
 
+std::vector<std::string_view> words_of(const std::vector<Choice>& choices) {
+  std::vector<std::string_view> words;
+  for (const Choice& choice : choices) words.push_back(choice.word);
+  return words;
+}
+
+std::vector<Option> options_of(const Command& command) {
+  std::vector<Option> all = command.options;
+  for (const Option& option : global_options())
+    if (std::ranges::find(command.options, option.name, &Option::name) == command.options.end())
+      all.push_back(option);
+  return all;
+}
+
+bool names_file(const Option& option) {
+  return option.argument == "FILE" || option.argument == "DIR" || option.argument == "MODEL";
+}
+
+bool is_given(const Option& option, const Settings& settings) {
+  return std::visit(
+      [&](auto member) {
+        const auto& place = settings.*member;
+        if constexpr (requires { place.empty(); })
+          return !place.empty();
+        else
+          return bool(place);
+      },
+      option.to);
+}
+
 std::string spelling(const Option& option) {
   return fmt::format("--{}{}{}", option.name, option.argument.empty() ? "" : " ", option.argument);
 }
 
-const Command* find_command(std::string_view name) {
-  for (const Command& command : commands())
-    if (command.name == name) return &command;
-  return nullptr;
+const Command& command_named(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Command& command : commands()) {
+    if (command.name == name) return command;
+    known.push_back(command.name);
+  }
+  const std::string_view meant = nearest(name, known);
+  throw UsageError(fmt::format("there is no command {}", in_quotes(name)),
+                   meant.empty() ? "bertie help" : fmt::format("bertie {}", meant));
 }
 
 Invocation parse(const std::vector<std::string>& arguments) {
@@ -180,7 +198,9 @@ Invocation parse(const std::vector<std::string>& arguments) {
     } else if (word[1] == '-') {
       const size_t equals = word.find('=');
       const std::string_view name = word.substr(2, equals == word.npos ? equals : equals - 2);
-      const Option* option = find_option(command, [&](const Option& o) { return o.name == name; });
+      const Option* option = find_option(command, [&](const Option& o) {
+        return o.name == name || (!o.old_name.empty() && o.old_name == name);
+      });
       if (!option) unknown_option(word.substr(0, equals), name, command);
       std::optional<std::string_view> attached;
       if (equals != word.npos) attached = word.substr(equals + 1);

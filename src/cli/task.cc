@@ -11,11 +11,17 @@ InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach
 bool InputBlocks::next() {
   constexpr size_t kMostBytes = size_t{1} << 15;
   block_.clear();
+  if (error_) throw Error(*error_);
   size_t bytes = 0;
   Input input;
-  while (block_.size() < how_.most && bytes < kMostBytes && inputs_.next(input, block_.empty())) {
-    bytes += input.a.size() + input.b.size();
-    block_.push_back(std::move(input));
+  try {
+    while (block_.size() < how_.most && bytes < kMostBytes && inputs_.next(input, block_.empty())) {
+      bytes += input.a.size() + input.b.size();
+      block_.push_back(std::move(input));
+    }
+  } catch (const Error& error) {
+    if (block_.empty()) throw;
+    error_ = error;  // what came before it is not lost
   }
   return !block_.empty();
 }
@@ -34,7 +40,7 @@ int InputBlocks::finish() {
   const double now = progress_.seconds();
   progress_.finish(fmt::format("{} {} in {:.1f} s, {:.0f}/s{}", with_commas(inputs_.count()), how_.what, now,
                                double(inputs_.count()) / std::max(now, 1e-3), how_.where));
-  return inputs_.report(how_.what);
+  return inputs_.report(how_.what, how_.failed);
 }
 
 std::vector<std::string_view> texts_of(std::span<const Input> block) {
@@ -59,28 +65,25 @@ JsonInput input_of(std::string_view text, const std::optional<std::string>& pair
   return {.index = 0, .text = text};
 }
 
+void warn_if_cut(const Settings& settings, size_t cut, size_t count, std::string_view what, size_t length,
+                 std::string_view hint) {
+  if (cut > 0 && !settings.quiet)
+    warn(fmt::format("{} of {} {} had more than {} tokens and were cut", cut, count, what, length), hint);
+}
+
 void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
                  std::string_view what, std::optional<size_t> max_length) {
-  if (cut == 0 || settings.quiet) return;
-  const size_t length = max_length.value_or(model.max_length(Head::kClassify));
+  const size_t length = max_length.value_or(model.task_max_length());
   const size_t most = model.model().config().max_tokens();
-  warn(fmt::format("{} of {} {} had more than {} tokens and were cut", cut, count, what, length),
-       length < most ? fmt::format("--max-length {}, the most this model takes, or shorter {}", most, what)
-                     : fmt::format("shorter {}: this model takes no more", what));
+  warn_if_cut(settings, cut, count, what, length,
+              length < most
+                  ? fmt::format("--max-length {}, the most this model takes, or shorter {}", most, what)
+                  : fmt::format("shorter {}: this model takes no more", what));
 }
 
 std::string percent(float share) {
   const double shown = double(share) * 100;
   return shown > 0 && shown < 0.05 ? " <0.1%" : fmt::format("{:5.1f}%", shown);
-}
-
-std::string bar(float share, size_t width) {
-  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  if (!(share > 0)) return {};
-  const auto eighths = size_t(std::lround(std::min(share, 1.0f) * float(width) * 8));
-  std::string out;
-  for (size_t i = 0; i < eighths / 8; ++i) out += "█";
-  return out + kEighths[eighths % 8];
 }
 
 void print_heading(const Style& style, std::string_view what, size_t index, std::string_view text) {

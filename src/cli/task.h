@@ -20,6 +20,7 @@ struct ForEach {
   size_t most = 256;                // inputs that are computed together
   bool shows_results = true;        // on standard output, while it goes on
   std::string where = {};           // they go to, for the last line of progress
+  std::string_view failed = {};     // what becomes of those that could not be used
 };
 
 // A few batches' worth of inputs at a time, so that memory is bounded and progress moves; but no more than
@@ -38,49 +39,44 @@ class InputBlocks {
   ForEach how_;
   ProgressLine progress_;
   std::vector<Input> block_;
+  std::optional<Error> error_;  // after the block
 };
 
 // compute(inputs) gives a result for each of some inputs, show(input, result) prints one. An Error of compute
-// is an input's own where others of its block go through, and then these go on; --strict ends at once. Errors
-// of show are nobody's input. Returns the exit code.
+// is an input's own, and the others go on; --strict ends at the first. But an Error for no inputs at all is
+// of the options, and so it seems to be where the first thousand fail. Errors of show are nobody's input.
+// Returns the exit code.
 template <class Compute, class Show>
 int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how, const Compute& compute,
                    const Show& show) {
-  using Results = decltype(compute(std::span<const Input>()));
-  std::optional<Error> error;
-  const auto attempt = [&](std::span<const Input> some) -> std::optional<Results> {
+  constexpr size_t kMostFailures = 1000;
+  compute(std::span<const Input>());
+  InputBlocks blocks(settings, inputs, how);
+  size_t good = 0, bad = 0;
+  // Whether all of them went through; throws where that is not for one input to say.
+  const auto attempt = [&](std::span<const Input> some) {
+    decltype(compute(some)) results;
     try {
-      return compute(some);
+      results = compute(some);
     } catch (const UsageError&) {
       throw;
     } catch (const OutputError&) {
       throw;
-    } catch (const Error& thrown) {
-      error = thrown;
-      return {};
+    } catch (const Error& error) {
+      if (some.size() > 1) return false;
+      inputs.fail(some[0], error);
+      if (++bad >= kMostFailures && good == 0)
+        throw Error(fmt::format("none of the first {} {} could be used", bad, how.what), error.hint());
+      return false;
     }
+    for (size_t i = 0; i < some.size(); ++i) show(some[i], results[i]);
+    good += some.size();
+    return true;
   };
-  InputBlocks blocks(settings, inputs, how);
   while (blocks.next()) {
     const std::span<const Input> block = blocks.block();
-    if (std::optional<Results> results = attempt(block)) {
-      for (size_t i = 0; i < block.size(); ++i) show(block[i], (*results)[i]);
-    } else if (block.size() == 1 || settings.strict) {
-      if (block.size() > 1) throw *error;
-      inputs.fail(block[0], *error);
-    } else {
-      bool any = false;
-      std::vector<std::optional<Error>> errors(block.size());
-      for (size_t i = 0; i < block.size(); ++i) {
-        if (std::optional<Results> result = attempt(block.subspan(i, 1)))
-          any = true, show(block[i], (*result)[0]);
-        else
-          errors[i] = error;
-      }
-      if (!any) throw *error;  // not the inputs' fault, it seems
-      for (size_t i = 0; i < block.size(); ++i)
-        if (errors[i]) inputs.fail(block[i], *errors[i]);
-    }
+    if (!attempt(block) && block.size() > 1)
+      for (size_t i = 0; i < block.size(); ++i) attempt(block.subspan(i, 1));
     blocks.done();
   }
   return blocks.finish();
@@ -94,13 +90,14 @@ JsonInput input_of(const Input& input, bool pair = false);
 // The same for commands with one text, and perhaps --pair.
 JsonInput input_of(std::string_view text, const std::optional<std::string>& pair);
 
-// "3 of 90 texts had more than 512 tokens and were cut". `max_length` is where the model's own is not meant.
+// "3 of 90 texts had more than 512 tokens and were cut", and what to try.
+void warn_if_cut(const Settings& settings, size_t cut, size_t count, std::string_view what, size_t length,
+                 std::string_view hint);
+// The same with what is to be tried of a model; `max_length` is where the one for heads is not meant.
 void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
                  std::string_view what, std::optional<size_t> max_length = {});
 
 std::string percent(float share);  // " 42.1%"
-// A bar of up to `width` columns, in eighths of one.
-std::string bar(float share, size_t width);
 // "text 3: …" in grey, for the reader of several results; nothing where there is one.
 void print_heading(const Style& style, std::string_view what, size_t index, std::string_view text);
 

@@ -71,9 +71,9 @@ std::vector<Command> task_commands() {
        .most_words = SIZE_MAX,
        .summary = "what stands at [MASK]?",
        .about =
-           "Gives the likeliest tokens for every mask of each TEXT, each line of each FILE, or each line "
-           "of standard input. The mask is [MASK] for BERT, DistilBERT and ALBERT and <mask> for "
-           "RoBERTa. Several masks are filled each by itself.\n\n"
+           "Gives the likeliest tokens for every mask of each TEXT, each line of each FILE, or each line of "
+           "standard input. The mask is [MASK] for BERT, DistilBERT and ALBERT and <mask> for RoBERTa. "
+           "Several masks are filled each by itself.\n\n"
            "With --json, an object a text: index, text, and masks with token, score, id and sequence.",
        .options = {file_option(),
                    top("candidates for each mask", "5"),
@@ -103,9 +103,9 @@ std::vector<Command> task_commands() {
        .words = "[TEXT...]",
        .most_words = SIZE_MAX,
        .summary = "labels of texts: sentiment, topic and the like",
-       .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, with "
-                "the names that the model has for them. One text shows all labels, many the best one each; "
-                "--top says otherwise.\n\n"
+       .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, "
+                "with the names that the model has for them. One text shows all labels, many the best one "
+                "each; --top says otherwise.\n\n"
                 "With --json, an object a text: index, text, and labels with label and score, best first.",
        .options = {file_option(), top("show the K best labels", "all for one text, 1 for many"), apply(),
                    max_length()},
@@ -131,8 +131,7 @@ std::vector<Command> task_commands() {
                 "Places count code points. A text that is longer than the model takes goes in windows that "
                 "overlap; nothing is left out.\n\n"
                 "With --json, an object a text: index, text, and entities with label, score, text, word, "
-                "start, end, "
-                "first_token and token_count.",
+                "start, end, first_token and token_count.",
        .options = {file_option(),
                    {.name = "group",
                     .argument = "HOW",
@@ -171,8 +170,7 @@ std::vector<Command> task_commands() {
            "Cuts the answer to QUESTION out of CONTEXT, or out of a file with --context: then every word "
            "and every line is a question about it. A long context goes in windows.\n\n"
            "With --json, an object a question: index, question, and answers with answer, score, start and "
-           "end "
-           "in code points of the context.",
+           "end in code points of the context.",
        .options = {{.name = "file",
                     .letter = 'f',
                     .argument = "FILE",
@@ -224,8 +222,8 @@ std::vector<Command> task_commands() {
        .summary = "continues a text, word by word",
        .about =
            "Continues each PROMPT, each line of each FILE, or each line of standard input, and shows the "
-           "text as it grows. Greedy unless --temperature, --top-k, --top-p or --seed ask for drawing; "
-           "the same seed draws the same text everywhere.\n\n"
+           "text as it grows. Greedy unless --temperature, --top-k, --top-p or --seed ask for drawing; the "
+           "same seed draws the same text everywhere.\n\n"
            "With --json, an object a prompt: index, text, generated, ids, finish_reason, prompt_tokens and "
            "prompt_truncated.",
        .options = {file_option(),

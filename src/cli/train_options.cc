@@ -12,11 +12,11 @@ constexpr std::string_view kAbout =
     "Into the folder --out go checkpoints (step-000500 and so on: each a whole model for --model and for "
     "transformers), links to the last and the best one, log.jsonl and a TensorBoard event file. Ctrl-C "
     "finishes the step, saves, and says how to go on; a second one ends at once. --resume goes on from the "
-    "newest whole checkpoint, to the same bits as if the run had never stopped; where there are none at "
-    "all it starts.\n\n"
+    "newest whole checkpoint, to the same bits as if the run had never stopped; where there are none at all "
+    "it starts.\n\n"
     "The run ends at the first of --steps, --tokens and --time, and the learning rate follows that limit. "
-    "With mpirun, ranks share each batch; give it --bind-to none --mca odls_base_sigkill_timeout 30, so that "
-    "they have all cores, and time to save after Ctrl-C (docs/scaling.md).";
+    "With mpirun, ranks share each batch; give it --bind-to none --mca odls_base_sigkill_timeout 30, so "
+    "that they have all cores, and time to save after Ctrl-C (docs/scaling.md).";
 
 std::vector<Option> model_options() {
   return {{.name = "data",
@@ -143,7 +143,8 @@ std::vector<Option> step_options() {
            .help = "for stable: share of the run in which the rate falls",
            .standard = "0.2",
            .to = &Settings::cooldown},
-          {.name = "optimiser",
+          {.name = "optimizer",
+           .old_name = "optimiser",
            .argument = "NAME",
            .help = "how steps are made of gradients",
            .standard = "adamw",

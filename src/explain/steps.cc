@@ -141,6 +141,9 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
                             config.max_tokens()),
                 "give a shorter text");
+  if (!config.attention.is_standard())
+    throw Error("this model's attention is not softmax(Q·Kᵀ/√D)·V over all tokens, and has other steps",
+                "`attend` shows its weights, where it has any");
   // The layers below run the kernel that TextModel::attend runs: x and the weights are then its, to the bit.
   Capture capture{.hidden_states = true};
   for (size_t layer = 0; layer < which.layer; ++layer) capture.attention.push_back(layer);
@@ -174,7 +177,8 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
                 .bk = bias.subspan(c, c),
                 .bv = bias.subspan(2 * c, c),
                 .bo = std::span(layer.attention_out.bias, c)},
-               config.heads, which.head, config.causal(), score_scale(config, which.layer));
+               config.heads, which.head, w.trunk.shape.attention.look.kind == Look::Kind::kCausal,
+               score_scale(config, which.layer));
   check_finite(steps.weights), check_finite(steps.result);
   steps.layer = which.layer, steps.layers = config.depth();
   steps.ids = encoding.ids;

@@ -10,9 +10,10 @@
 #include "bertie/error.h"
 #include "bertie/nearest.h"
 #include "core/checked.h"
-#include "hub/files.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_contents.h"
+#include "io/model_file_names.h"
 #include "io/safetensors.h"
 
 namespace bertie {
@@ -110,17 +111,15 @@ std::vector<fs::path> repository_folders(const Hub& hub) {
   return folders;
 }
 
-std::string read_model_type(const fs::path& snapshot, const std::map<std::string, uint64_t>& files) {
-  for (const auto& [file, size] : files) {  // at the top, or in the transformer's folder
-    if (file != "config.json" && file != "0_Transformer/config.json") continue;
-    try {
-      const std::string name = (snapshot / file).string();
-      return io::get_string(io::parse_json(io::MappedFile(name).text(), name), "model_type", name, "");
-    } catch (const Error&) {
-      return {};  // `problem` is the place for what is wrong
-    }
+std::string read_model_type(const ModelFiles& snapshot) {
+  const ModelFiles files = snapshot.below(io::transformer_folder(snapshot));
+  if (!files.has(io::kConfigFile)) return {};
+  try {
+    const std::string name = files.name_of(io::kConfigFile);
+    return io::get_string(io::parse_json(files.read(io::kConfigFile).text(), name), "model_type", name, "");
+  } catch (const Error&) {
+    return {};  // `problem` is the place for what is wrong
   }
-  return {};
 }
 
 }  // namespace
@@ -134,7 +133,7 @@ bool is_commit(std::string_view text) {
 std::optional<ModelName> parse_model_name(const std::string& text) {
   ModelName name{.repository = text.substr(0, text.find('@'))};
   if (const size_t at = text.find('@'); at != text.npos) name.revision = text.substr(at + 1);
-  if (!is_safe_path(name.revision) || !is_safe_path(name.repository)) return {};
+  if (!io::is_safe_path(name.revision) || !io::is_safe_path(name.repository)) return {};
   const std::string& repository = name.repository;
   if (std::count(repository.begin(), repository.end(), '/') > 1) return {};
   for (const char* never : {"--", ".."})
@@ -161,7 +160,7 @@ std::optional<fs::path> find_snapshot(const fs::path& folder, const std::string&
   std::error_code error;
   const std::string commit = is_commit(revision) ? revision : read_line(folder / "refs" / revision);
   if (const fs::path snapshot = folder / "snapshots" / commit;
-      is_safe_path(commit) && fs::is_directory(snapshot, error))
+      io::is_safe_path(commit) && fs::is_directory(snapshot, error))
     return snapshot;
   constexpr size_t kShortest = 6;
   std::vector<fs::path> alike;
@@ -172,23 +171,19 @@ std::optional<fs::path> find_snapshot(const fs::path& folder, const std::string&
   return {};
 }
 
-std::vector<std::string> whole_files(const fs::path& snapshot, const std::string& repository) {
-  const std::map<std::string, uint64_t> sizes = files_below(snapshot);
-  Repository files{.name = repository, .files = {}, .read = [&](const std::string& file) {
-                     return std::string(io::MappedFile(snapshot / file).text());
-                   }};
-  for (const auto& [file, size] : sizes) files.files.insert(file);
-  const std::vector<std::string> wanted = wanted_files(files);
+std::vector<std::string> whole_files(const fs::path& snapshot) {
+  const ModelFiles files(snapshot);
+  const std::vector<std::string> wanted = io::wanted_files(files);
   for (const std::string& file : wanted) {
-    if (sizes.at(file) == 0) throw Error(fmt::format("{}: {} is empty", repository, file));
+    if (files.read(file).bytes.empty()) throw Error(fmt::format("{} is empty", files.name_of(file)));
     if (file.ends_with(".safetensors")) io::SafeTensors::open(snapshot / file);
   }
   return wanted;
 }
 
-std::string missing_from(const fs::path& snapshot, const std::string& repository) {
+std::string missing_from(const fs::path& snapshot) {
   try {
-    whole_files(snapshot, repository);
+    whole_files(snapshot);
     return {};
   } catch (const Error& error) {
     return error.what();
@@ -257,7 +252,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
     if (repository == name->repository && !entries(folder / "snapshots").empty())
       throw Error(fmt::format("the model {} is in {}, but not its revision {}", name->repository,
                               hub.cache.string(), io::quote(name->revision)),
-                  fmt::format("download {}@{} first (bertie::pull)", name->repository, name->revision));
+                  fmt::format("`pull` {}@{}", name->repository, name->revision));
     if (!repository.ends_with("/" + name->repository)) continue;
     if (const auto found = hub::find_snapshot(folder, name->revision)) {
       repositories.push_back(repository);
@@ -272,8 +267,8 @@ fs::path find_model(const std::string& text, const Hub& hub) {
   const std::string near = hub::nearest_cached(hub, name->repository);
   throw Error(
       fmt::format("there is no model {}: neither a folder nor in {}", io::quote(text), hub.cache.string()),
-      near.empty() ? fmt::format("download {} first (bertie::pull), or give a folder", text)
-                   : fmt::format("{}, which is here; or download {} first (bertie::pull)", near, text));
+      near.empty() ? fmt::format("`pull` {}, or give a folder", text)
+                   : fmt::format("{}, which is here; or `pull` {}", near, text));
 }
 
 std::vector<CachedModel> cached_models(const Hub& hub) {
@@ -287,10 +282,9 @@ std::vector<CachedModel> cached_models(const Hub& hub) {
     for (const fs::path& snapshot : entries(folder / "snapshots")) {
       CachedModel model{.name = name, .commit = snapshot.filename().string(), .path = snapshot};
       model.refs = refs[model.commit];
-      const auto files = files_below(snapshot);
-      for (const auto& [file, size] : files) model.bytes += size;
-      model.model_type = read_model_type(snapshot, files);
-      model.problem = hub::missing_from(snapshot, name);
+      for (const auto& [file, size] : files_below(snapshot)) model.bytes += size;
+      model.model_type = read_model_type(snapshot);
+      model.problem = hub::missing_from(snapshot);
       models.push_back(std::move(model));
     }
     if (models.size() > before) continue;

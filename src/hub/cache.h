@@ -31,10 +31,10 @@ std::optional<std::filesystem::path> find_snapshot(const std::filesystem::path& 
 
 // The files of a snapshot that Bertie reads. Throws Error where one is missing, empty or cut off (weights are
 // as long as their header says).
-std::vector<std::string> whole_files(const std::filesystem::path& snapshot, const std::string& repository);
+std::vector<std::string> whole_files(const std::filesystem::path& snapshot);
 
 // What is missing from a snapshot, or nothing.
-std::string missing_from(const std::filesystem::path& snapshot, const std::string& repository);
+std::string missing_from(const std::filesystem::path& snapshot);
 
 // The cached name that is spelled most like this one; empty where none is.
 std::string nearest_cached(const Hub& hub, const std::string& repository);

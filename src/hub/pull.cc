@@ -14,6 +14,9 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <functional>
+#include <map>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,10 +25,11 @@
 #include "bertie/hub.h"
 #include "core/checked.h"
 #include "hub/cache.h"
-#include "hub/files.h"
 #include "hub/http.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_contents.h"
+#include "io/model_files.h"
 #include "io/sha.h"
 
 namespace bertie {
@@ -92,6 +96,29 @@ struct WrongContent {
   std::string why;
 };
 
+// A repository's files, of which reading one gets it.
+class Remote : public ModelFiles::Source {
+ public:
+  using Read = std::function<std::shared_ptr<const io::MappedFile>(const std::string&)>;
+  Remote(std::string name, const std::set<std::string>& files, Read read)
+      : name_(std::move(name)), files_(files), read_(std::move(read)) {}
+  std::string name_of(std::string_view file) const override {
+    return file.empty() ? name_ : fmt::format("{}/{}", name_, file);
+  }
+  bool exists() const override { return true; }
+  bool has(std::string_view file) const override { return files_.contains(std::string(file)); }
+  FileBytes read(std::string_view file) const override {
+    const auto mapped = read_(std::string(file));
+    return {mapped->bytes(), mapped};
+  }
+  std::vector<std::string> list() const override { return {files_.begin(), files_.end()}; }
+
+ private:
+  std::string name_;
+  const std::set<std::string>& files_;
+  Read read_;
+};
+
 class Pull {
  public:
   Pull(const hub::ModelName& name, const PullOptions& options, const Hub& hub)
@@ -107,7 +134,7 @@ class Pull {
  private:
   struct Listing {
     std::string commit;
-    hub::Repository repository;
+    std::set<std::string> files;
     std::map<std::string, uint64_t> sizes;
   };
   Listing list();
@@ -268,17 +295,16 @@ Pull::Listing Pull::list() {
   listing.commit = io::get_string(json, "sha", what);
   if (!hub::is_commit(listing.commit))
     throw Error(fmt::format("{}: sha is {}, not a commit", what, quote(listing.commit)));
-  listing.repository.name = name_.repository;
   const auto siblings = json.find("siblings");
   if (siblings == json.end() || !siblings->is_array() || siblings->size() > kMaxFiles)
     throw Error(fmt::format("{}: expected at most {} files under siblings", what, kMaxFiles));
   for (const nlohmann::json& sibling : *siblings) {
     const std::string file = io::get_string(sibling, "rfilename", what);
-    if (!hub::is_safe_path(file))
+    if (!io::is_safe_path(file))
       throw Error(
           fmt::format("{} has a file {}, which would be written elsewhere", name_.repository, quote(file)),
           "do not trust this model");
-    listing.repository.files.insert(file);
+    listing.files.insert(file);
     if (sibling.contains("size"))
       listing.sizes[file] = io::get_size(sibling, "size", what, 0, size_t{1} << 50);
   }
@@ -509,15 +535,16 @@ PullResult Pull::run() {
     return place->second;
   };
   // modules.json and the index of shards say which files there are to get.
-  listing_.repository.read = [&](const std::string& file) {
-    if (is_here(file)) return std::string(io::MappedFile(snapshot() / file).text());
+  const auto read = [&](const std::string& file) {
+    if (is_here(file)) return std::make_shared<const io::MappedFile>(snapshot() / file);
     const RemoteFile& remote = describe_once(file);
     if (remote.size > kMaxListing)
       throw Error(fmt::format("{} is longer than {}", file, text_of(kMaxListing)));
     fetch(remote);
-    return std::string(io::MappedFile(blob(remote)).text());
+    return std::make_shared<const io::MappedFile>(blob(remote));
   };
-  std::vector<std::string> wanted = hub::wanted_files(listing_.repository);
+  std::vector<std::string> wanted =
+      io::wanted_files(ModelFiles(std::make_shared<const Remote>(name_.repository, listing_.files, read)));
   // The last link is the one without which nobody takes a folder for a model.
   std::stable_partition(wanted.begin(), wanted.end(), [](const std::string& file) {
     return file != "config.json" && file != "modules.json";
@@ -556,7 +583,7 @@ PullResult pull(const std::string& text, const PullOptions& options, const Hub& 
     const auto here = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision);
     std::string why = "it is not here";
     if (here) try {
-        const std::vector<std::string> files = hub::whole_files(*here, name->repository);
+        const std::vector<std::string> files = hub::whole_files(*here);
         PullResult result{.path = *here, .commit = here->filename().string(), .files = files.size()};
         for (const std::string& file : files) result.bytes += size_of(*here / file);
         return result;

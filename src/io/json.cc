@@ -19,7 +19,7 @@ std::string quote(std::string_view text) {
     if (byte < 0x20 || byte == 0x7F)
       out += fmt::format("\\u{:04x}", byte);
     else
-      out += c;
+      out += c == '`' ? "\\`" : std::string(1, c);  // that is no option's name (bertie/error.h)
   }
   return out + (shown.size() < text.size() ? "…\"" : "\"");
 }

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cassert>
-#include <ostream>
 
 #include "bertie/error.h"
 
@@ -25,15 +23,6 @@ std::string npy_header(std::span<const size_t> shape) {
   header += static_cast<char>(text.size() & 0xFF);
   header += static_cast<char>(text.size() >> 8);
   return header + text;
-}
-
-void write_npy(std::ostream& out, std::span<const size_t> shape, std::span<const float> data) {
-  [[maybe_unused]] size_t count = 1;
-  for (size_t n : shape) count *= n;
-  assert(count == data.size());
-  std::string header = npy_header(shape);
-  out.write(header.data(), static_cast<std::streamsize>(header.size()));
-  out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size_bytes()));
 }
 
 }  // namespace bertie::io

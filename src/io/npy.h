@@ -3,15 +3,11 @@
 //
 // The header's length does not depend on the first dimension, so a program that does not know the number of
 // rows yet writes a header for 0 rows, then rows, and in the end the right header over the first one.
-#include <iosfwd>
 #include <span>
 #include <string>
 
 namespace bertie::io {
 
 std::string npy_header(std::span<const size_t> shape);
-
-// data.size() is the product of `shape`. Whether the stream took it is the caller's to check.
-void write_npy(std::ostream& out, std::span<const size_t> shape, std::span<const float> data);
 
 }  // namespace bertie::io

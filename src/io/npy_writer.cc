@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <functional>
 #include <numeric>
 
+#include "bertie/error.h"
 #include "bertie/npy.h"
 #include "io/atomic_file.h"
 #include "io/npy.h"
@@ -11,6 +14,7 @@ struct NpyWriter::State {
   State(const std::filesystem::path& path, std::vector<size_t> row) : file(path), shape(std::move(row)) {
     numbers = std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
     shape.insert(shape.begin(), 0);
+    if (numbers == 0) throw Error("a row of a .npy file has numbers in it, not none");
     file.write(io::npy_header(shape));
   }
   io::AtomicFile file;
@@ -25,6 +29,8 @@ NpyWriter& NpyWriter::operator=(NpyWriter&&) noexcept = default;
 NpyWriter::~NpyWriter() = default;
 
 void NpyWriter::add(std::span<const float> rows) {
+  if (rows.size() % state_->numbers != 0)
+    throw Error(fmt::format("{} numbers are not whole rows of {}", rows.size(), state_->numbers));
   state_->file.write(std::as_bytes(rows));
   state_->shape[0] += rows.size() / state_->numbers;
 }

@@ -218,7 +218,8 @@ Config Config::named(const std::string& name) {
   const std::string_view meant = nearest(name, names);
   throw Error(fmt::format("there is no shape {}", io::quote(name)),
               fmt::format("{}known are {}", meant.empty() ? "" : fmt::format("did you mean {}? ", meant),
-                          fmt::join(names, ", ")));
+                          fmt::join(names, ", ")),
+              "model");
 }
 
 void Config::check(const std::string& name) const {

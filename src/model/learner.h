@@ -1,6 +1,6 @@
 #pragma once
 // A model that learns: its parameters and their gradients, each one flat block, and the pass forward and back
-// that adds a batch's gradients. What is done with them (optimisers, data, checkpoints) is the train room's.
+// that adds a batch's gradients. What is done with them (optimizers, data, checkpoints) is the train room's.
 //
 //   auto learner = make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, seed, {});
 //   learner->learn(training, sums, ready);        // gradients() += d(Σ scale·loss)/d(parameters())

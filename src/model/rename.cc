@@ -50,7 +50,7 @@ void part_number(std::string& name, std::string_view before, std::string_view be
   }
 }
 
-// State that TensorFlow's optimisers and loops keep beside the weights.
+// State that TensorFlow's optimizers and loops keep beside the weights.
 bool is_training_state(std::string_view name) {
   if (name == "global_step") return true;
   for (std::string_view end :
@@ -144,7 +144,7 @@ bool is_buffer(std::string_view name) {
 
 Renamed rename_tensor(std::string_view name, std::string_view model_type) {
   if (name.ends_with(":0")) name.remove_suffix(2);  // TensorFlow's first output of a variable
-  if (is_training_state(name)) return {.name = {}, .dropped = "the optimiser's"};
+  if (is_training_state(name)) return {.name = {}, .dropped = "the optimizer's"};
   const bool tensorflow = name.find('/') != name.npos || name == "output_weights" || name == "output_bias";
   std::string text(name);
   if (tensorflow) replace_start(text, "module/", "");

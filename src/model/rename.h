@@ -16,7 +16,7 @@ struct Renamed {
   std::string name;         // today's; empty: left out
   bool transposed = false;  // a matrix of (inputs, outputs) becomes (outputs, inputs)
   bool squeezed = false;    // dimensions of 1 go, as those of TensorFlow's convolutions
-  // Why it is left out: optimiser state, or a buffer that the model makes itself.
+  // Why it is left out: optimizer state, or a buffer that the model makes itself.
   std::string_view dropped = {};
 };
 

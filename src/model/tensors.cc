@@ -224,7 +224,7 @@ void Checkpoint::report_others(const std::vector<TensorSpec>& tensors, const Wei
     const std::string_view meant = nearest(others[0], known);
     throw Error(
         fmt::format("{}: tensor {} belongs to nothing that the model has", where_, io::quote(others[0])),
-        fmt::format("{}load without `strict`, or convert the checkpoint (bertie::convert with drop_unknown)",
+        fmt::format("{}load without `strict`, or `convert` the checkpoint with `drop_unknown`",
                     meant.empty() ? "" : fmt::format("the nearest that it has is {}; ", io::quote(meant))));
   }
   if (!options.warning) return;

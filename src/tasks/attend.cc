@@ -22,6 +22,8 @@ namespace {
 
 Attention attend(Worker& worker, const LoadedModel& loaded, Encoding encoding, const AttendOptions& options) {
   const Config& config = loaded.model.config();
+  if (encoding.size() == 0)
+    throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
   if (encoding.size() > config.max_tokens())
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
                             config.max_tokens()),

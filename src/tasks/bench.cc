@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <vector>
 
 #include "attention/look.h"
@@ -13,16 +12,6 @@
 #include "kernels/peak.h"
 
 namespace bertie {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
-
 int core_count() { return available_threads(); }
 
 const char* instruction_set() { return kernels::instruction_set(); }
@@ -37,9 +26,9 @@ Speed measure(const std::function<void()>& work, double operations, int threads,
   constexpr double kPeakSeconds = 0.004, kGroupSeconds = 0.04;
   Team team(threads);
   const double first_peak = kernels::fma_peak(team, kPeakSeconds);
-  const auto first = Clock::now();
+  const Stopwatch first;
   work();  // warm-up
-  const double first_seconds = seconds_since(first);
+  const double first_seconds = first.seconds();
   double before = kernels::fma_peak(team, kPeakSeconds), best_peak = before;
   if (first_seconds > options.long_call)
     return {.best = first_seconds,
@@ -48,22 +37,22 @@ Speed measure(const std::function<void()>& work, double operations, int threads,
             .share = operations / first_seconds / ((first_peak + before) / 2),
             .runs = 1};
   std::vector<double> times, shares;
-  const auto begin = Clock::now();
+  const Stopwatch begin;
   do {
     size_t calls = 0;
-    const auto group = Clock::now();
+    const Stopwatch group;
     do {
-      const auto start = Clock::now();
+      const Stopwatch start;
       work();
-      times.push_back(seconds_since(start));
+      times.push_back(start.seconds());
       ++calls;
-    } while (seconds_since(group) < kGroupSeconds);
-    const double rate = operations * double(calls) / seconds_since(group);
+    } while (group.seconds() < kGroupSeconds);
+    const double rate = operations * double(calls) / group.seconds();
     const double after = kernels::fma_peak(team, kPeakSeconds);
     shares.push_back(rate / ((before + after) / 2));
     best_peak = std::max(best_peak, after);
     before = after;
-  } while (seconds_since(begin) < options.seconds || shares.size() < options.least_groups);
+  } while (begin.seconds() < options.seconds || shares.size() < options.least_groups);
   std::sort(times.begin(), times.end());
   std::sort(shares.begin(), shares.end());
   return {.best = times.front(),

@@ -12,10 +12,12 @@
 #include <system_error>
 
 #include "bertie/error.h"
+#include "bertie/hub.h"
 #include "bertie/nearest.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_contents.h"
 #include "io/model_file_names.h"
 #include "io/safetensors_writer.h"
 #include "model/rename.h"
@@ -30,44 +32,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What comes along from beside the tensors, and from beside modules.json.
-bool is_beside_tensors(std::string_view name) {
-  return io::is_small_model_file(name) && name != io::kConfigFile && name != io::kModulesFile &&
-         name != io::kSentenceTransformersFile;
-}
-constexpr std::string_view kBesideModules[] = {io::kModulesFile, io::kSentenceTransformersFile,
-                                               io::kSentenceConfigFile};
-
-bool is_module_file(const fs::path& file) {
-  const std::string extension = file.extension().string();
-  return extension == ".json" || extension == ".safetensors" || extension == ".txt";
-}
-
 // What in a folder convert would not have written itself, the first by name, or nothing.
 std::string strange_entry(const fs::path& folder) {
-  const auto is_one_of = [](const auto& names, const std::string& name) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  const std::vector<std::string> modules = module_folders(folder);
-  const std::string model = transformer_folder(folder);
+  const std::vector<std::string> modules = io::module_folders(folder), read = io::files_read(folder);
   std::set<std::string> strange;
   std::error_code error;
   for (fs::recursive_directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    const fs::path path = i->path().lexically_relative(folder);
-    const std::string name = path.filename().string();
-    const std::string parent = path.parent_path().generic_string();
+    const std::string path = i->path().lexically_relative(folder).generic_string();
     bool ours = false;  // as links and devices are not
     if (!i->is_symlink() && i->is_directory()) {
       ours = std::any_of(modules.begin(), modules.end(),
-                         [&](const std::string& m) { return (m + "/").starts_with(path.string() + "/"); });
+                         [&](const std::string& m) { return (m + "/").starts_with(path + "/"); });
       if (!ours) i.disable_recursion_pending();  // it may be large
     } else if (!i->is_symlink() && i->is_regular_file()) {
-      ours = (parent == model &&
-              (name == io::kConfigFile || name == io::kWeightsFile || is_beside_tensors(name))) ||
-             (parent.empty() && is_one_of(kBesideModules, name)) ||
-             (is_one_of(modules, parent) && is_module_file(path));
+      ours = std::find(read.begin(), read.end(), path) != read.end();
     }
-    if (!ours) strange.insert(path.string());
+    if (!ours) strange.insert(path);
   }
   if (error) throw Error(fmt::format("cannot look into {}: {}", folder.string(), error.message()));
   return strange.empty() ? "" : *strange.begin();
@@ -122,7 +102,7 @@ class NewFolder {
   // `force` is for models, not for somebody's home: everything in the folder is lost.
   void check_replaceable() const {
     std::error_code error;
-    const fs::path model = to_ / transformer_folder(to_);
+    const fs::path model = to_ / io::transformer_folder(to_);
     for (std::string_view needed : {io::kConfigFile, io::kWeightsFile})
       if (!fs::exists(model / needed, error))
         throw Error(fmt::format("{} is not a model's folder: it has no {}", to_.string(), needed),
@@ -159,12 +139,11 @@ class Converter {
 
   Conversion run() {
     std::error_code error;
-    if (!fs::exists(c_.from, error))
-      throw Error(fmt::format("cannot convert {}: there is no such file or folder", c_.from.string()));
+    if (!fs::exists(c_.from, error)) c_.from = find_model(c_.from.string());
     if (fs::is_directory(c_.from, error)) source_ = c_.from;
     tensors_at_ = c_.from;
     if (!source_.empty())
-      if (const std::string below = transformer_folder(source_); !below.empty())
+      if (const std::string below = io::transformer_folder(source_); !below.empty())
         tensors_at_ = source_ / below;
     beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
     if (beside_.empty()) beside_ = ".";
@@ -425,17 +404,19 @@ class Converter {
 
   // The tokenizer and whatever else makes a model's folder; weights in other formats stay behind.
   void copy_others(const fs::path& folder, const fs::path& model) const {
-    for (const std::string_view name : io::small_model_files())
-      if (is_beside_tensors(name)) copy(beside_ / name, model / name);
-    if (source_.empty()) return;
-    std::error_code error;
-    if (!fs::exists(source_ / io::kModulesFile, error)) return;
-    for (const std::string_view name : kBesideModules) copy(source_ / name, folder / name);
-    load_modules(source_, Config::load(model).hidden);  // says what is wrong with it; its paths stay inside
-    for (const std::string& path : module_folders(source_)) {
-      if (source_ / path == tensors_at_ || !fs::is_directory(source_ / path, error)) continue;
-      for (const fs::directory_entry& entry : fs::directory_iterator(source_ / path))
-        if (is_module_file(entry.path())) copy(entry.path(), folder / path / entry.path().filename());
+    if (source_.empty()) {
+      for (const std::string_view name : io::small_model_files())
+        if (name != io::kConfigFile && name != io::kModulesFile && name != io::kSentenceTransformersFile)
+          copy(beside_ / name, model / name);
+      return;
+    }
+    const std::string below = io::transformer_folder(source_);
+    load_modules(source_, Config::load(model).hidden);  // says what is wrong with them
+    for (const std::string& file : io::files_read(source_)) {
+      const fs::path name = file;
+      const bool weights = !io::is_small_model_file(name.filename().string());
+      const bool is_new = name.parent_path() == below && (weights || name.filename() == io::kConfigFile);
+      if (!is_new) copy(source_ / name, folder / name);
     }
   }
 
@@ -449,7 +430,7 @@ class Converter {
     out.commit();
   }
 
-  const ConvertOptions& c_;
+  ConvertOptions c_;
   std::optional<io::DType> dtype_;
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it

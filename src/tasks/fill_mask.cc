@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bertie/error.h"
+#include "io/quote.h"
 #include "tasks/text_model_state.h"
 
 namespace bertie {
@@ -28,8 +29,8 @@ std::vector<int32_t> candidates(const Tokenizer& tokenizer, std::span<const std:
       if (!pieces.ids.empty() && pieces.ids[0] != tokenizer.unk_id()) id = pieces.ids[0];
     }
     if (!id)
-      throw Error(fmt::format("the target \"{}\" is nothing that the vocabulary could spell", target),
-                  "a word in the letters that the model has learned");
+      throw Error(fmt::format("the target {} is nothing that the vocabulary could spell", io::quote(target)),
+                  "a word in the letters that the model has learned", "targets");
     ids.push_back(*id);
   }
   std::sort(ids.begin(), ids.end());

@@ -17,8 +17,8 @@ void check(const GenerateOptions& o) {
     throw Error(fmt::format("`temperature` {} is out of range", o.temperature), "0 for greedy, 0.7 or 1",
                 "temperature");
   if (!(o.top_p > 0 && o.top_p <= 1))
-    throw Error(fmt::format("`top_p` {} is out of range", o.top_p), "a probability above 0, at most 1",
-                "top_p");
+    throw Error(fmt::format("`top_p` {} is out of range", o.top_p),
+                "`top_p` above 0 and at most 1, such as 0.9", "top_p");
   if (!(o.repetition_penalty > 0) || std::isinf(o.repetition_penalty))
     throw Error(fmt::format("`repetition_penalty` {} is out of range", o.repetition_penalty),
                 "1 for none, 1.2 for a little", "repetition_penalty");

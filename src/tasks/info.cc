@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "io/model_file_names.h"
+#include "io/model_contents.h"
 #include "model/access.h"
 #include "tasks/modules.h"
 #include "text/loaders/loaders.h"
@@ -11,16 +11,9 @@
 namespace bertie {
 namespace {
 
-bool is_read(const std::string& name) {
-  if (name.find('/') != name.npos) return false;  // of the folder itself
-  return name.ends_with(".safetensors") || name.ends_with(".json") || name.ends_with(".model") ||
-         io::is_small_model_file(name);
-}
-
 std::vector<ModelInfo::File> files_of(const ModelFiles& files) {
   std::vector<ModelInfo::File> out;
-  for (const std::string& name : files.list())
-    if (is_read(name)) out.push_back({name, files.read(name).bytes.size()});
+  for (const std::string& name : io::files_read(files)) out.push_back({name, files.read(name).bytes.size()});
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return out;
 }
@@ -36,13 +29,27 @@ std::map<std::string, uint64_t> stored_types(const io::SafeTensors& tensors) {
 
 std::string_view head_name(Head head) { return name_of(head).name; }
 
+std::string pooling_name(const Pooling& pooling) {
+  std::string name;
+  for (const auto& [on, part] : {std::pair(pooling.cls, "cls"),
+                                 {pooling.mean, "mean"},
+                                 {pooling.max, "max"},
+                                 {pooling.mean_sqrt_length, "mean_sqrt_length"}})
+    if (on) name.append(name.empty() ? "" : "+").append(part);
+  return name;
+}
+
+bool ModelInfo::has_labels() const {
+  return std::ranges::any_of(heads, [](Head h) { return h == Head::kClassify || h == Head::kTag; });
+}
+
 ModelInfo describe(const ModelFiles& files) {
   const ModelFiles inside = transformer_files(files);
   ModelInfo info;
-  info.files = files_of(inside);
   const WeightsOptions options{.warning = [&](std::string_view what) { info.warnings.emplace_back(what); }};
   if (TransformerConfig::describes(inside)) {
     const Transformer model = Transformer::load(inside, options);
+    info.files = files_of(files);
     const TransformerWeights& w = weights_of(model);
     info.transformer = model.config();
     info.parameters = model.parameters();
@@ -51,6 +58,7 @@ ModelInfo describe(const ModelFiles& files) {
     return info;
   }
   const Model model = Model::load(inside, options);
+  info.files = files_of(files);
   const Weights& w = weights_of(model);
   const Config& config = model.config();
   info.config = config;
@@ -60,18 +68,19 @@ ModelInfo describe(const ModelFiles& files) {
   info.has_pooler = model.has_pooler();
   for (Head head : kHeads)
     if (model.has(head)) info.heads.push_back(head);
-  size_t tokenizer_length = kNoLimit;
+  std::optional<Tokenizer> tokenizer;
   if (!text::find_tokenizer_file(inside).empty()) {
-    const Tokenizer tokenizer = Tokenizer::load(inside);
-    check_vocabulary(tokenizer, config, files.name());
-    tokenizer_length = tokenizer.model_max_length();
-    info.tokenizer = {std::string(tokenizer.kind()), !tokenizer.lowercase(), tokenizer.vocab_size()};
+    tokenizer = Tokenizer::load(inside);
+    check_vocabulary(*tokenizer, config, files.name());
+    info.tokenizer = {std::string(tokenizer->kind()), !tokenizer->lowercase(), tokenizer->vocab_size()};
   }
-  const Modules modules = load_modules(files, config.hidden);
+  const auto [modules, error] = load_modules(files, model, tokenizer ? &*tokenizer : nullptr, false);
+  if (error) info.no_vectors = error->what();
   info.pooling = modules.pooling;
   info.has_dense = !modules.dense.empty();
   info.dimension = modules.output_size(config.hidden);
-  info.max_length = max_length(modules, config.max_tokens(), tokenizer_length);
+  info.max_length =
+      max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
   // Hidden states, their copies and the widest product; as run.cc lays them out.
   info.bytes_per_token =
       (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);

@@ -1,4 +1,5 @@
-// Every result's JSON; docs/json.md is the page of it. AttentionSteps' is in src/explain/json.cc.
+// Every result's JSON; docs/json.md is the page of it. AttentionSteps' is in src/explain/json.cc, training's
+// in src/train/json.cc.
 #include "bertie/json.h"
 
 #include <fmt/format.h>
@@ -51,19 +52,6 @@ std::string_view name_of(FinishReason reason) {
   return "model_length";
 }
 
-std::string pooling_text(const Pooling& pooling) {
-  std::string text;
-  for (const auto& [on, name] : {std::pair(pooling.cls, "cls"),
-                                 {pooling.mean, "mean"},
-                                 {pooling.max, "max"},
-                                 {pooling.mean_sqrt_length, "mean_sqrt_length"}})
-    if (on) {
-      if (!text.empty()) text += '+';
-      text += name;
-    }
-  return text;
-}
-
 }  // namespace
 
 std::string to_json(const Embedding& e, const JsonInput& input) {
@@ -87,7 +75,7 @@ void write_json(const Attention& a, const JsonInput& input, const JsonSink& sink
   JsonWriter json(&sink);
   json.begin_object().fields(input);
   json.field("tokens", a.tokens).field("ids", a.encoding.ids).field("types", a.encoding.types);
-  json.key("layers").begin_array();
+  json.key("kept_layers").begin_array();
   for (size_t layer : a.kept) json.value(layer + 1);
   json.end_array();
   json.field("shape", std::vector<size_t>{a.kept.size(), a.heads, a.n(), a.n()});
@@ -208,19 +196,16 @@ void add_shape(JsonWriter& json, const TransformerConfig& c, const ModelInfo& in
 }
 
 void add_shape(JsonWriter& json, const Config& c, const ModelInfo& info) {
-  json.field("family", c.model_type).field("layers", c.layers).field("hidden", c.hidden);
+  json.field("family", c.model_type).field("layers", c.depth()).field("hidden", c.hidden);
   json.field("heads", c.heads).field("intermediate", c.intermediate).field("activation", c.activation);
   json.field("vocabulary", c.vocabulary).field("positions", c.positions).field("types", c.types);
   json.field("parameters", info.parameters).field("has_pooler", info.has_pooler);
   json.key("heads_on_top").begin_array();
-  bool labelled = false;
-  for (Head head : info.heads) {
-    json.value(head_name(head));
-    labelled |= head == Head::kClassify || head == Head::kTag;
-  }
+  for (Head head : info.heads) json.value(head_name(head));
   json.end_array().key("labels");
-  labelled ? json.value(c.labels) : json.null();
-  json.field("dimension", info.dimension).field("pooling", pooling_text(info.pooling));
+  info.has_labels() ? json.value(c.labels) : json.null();
+  if (!info.no_vectors.empty()) json.field("no_vectors", info.no_vectors);
+  json.field("dimension", info.dimension).field("pooling", pooling_name(info.pooling));
   json.field("normalize", info.pooling.normalize).field("max_length", info.max_length);
   json.key("tokenizer");
   if (info.tokenizer)

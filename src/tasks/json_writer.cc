@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "bertie/utf8.h"
 #include "text/unicode/unicode.h"
 
 namespace bertie {
@@ -12,12 +13,7 @@ namespace {
 
 constexpr size_t kPiece = size_t{1} << 16;
 
-// Line separators, and marks that change the direction of writing: what is shown could read as something that
-// it is not.
-bool is_unseen(uint32_t point) {
-  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || point == 0x200E ||
-         point == 0x200F || (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
-}
+bool is_unseen(uint32_t point) { return point < 0x20 || (point >= 0x7F && point < 0xA0) || misleads(point); }
 
 }  // namespace
 

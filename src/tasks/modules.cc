@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bertie/error.h"
 #include "io/json.h"
+#include "io/model_contents.h"
 #include "io/model_file_names.h"
 #include "io/safetensors.h"
 
@@ -88,44 +91,13 @@ DenseModule read_dense(const ModelFiles& files, size_t inputs) {
   return dense;
 }
 
-// A module's folder: a plain name below the model's, nothing that climbs out of it. "" is the top.
-std::string folder_of(const nlohmann::json& module, const std::string& name) {
-  const std::string path = io::get_string(module, "path", name, "");
-  const std::filesystem::path relative(path);
-  bool leaves = relative.is_absolute();
-  for (const auto& part : relative) leaves |= part == "..";
-  if (leaves) throw Error(fmt::format("{}: path {} leaves the model's folder", name, io::quote(path)));
-  const std::string folder = (relative / "").parent_path().lexically_normal().generic_string();
-  return folder == "." ? "" : folder;
-}
-
 }  // namespace
 
 size_t Modules::pooled_size(size_t hidden) const {
   return hidden * (size_t{pooling.cls} + pooling.mean + pooling.max + pooling.mean_sqrt_length);
 }
 
-std::string transformer_folder(const ModelFiles& files) {
-  if (!files.has(io::kModulesFile)) return "";
-  const std::string name = files.name_of(io::kModulesFile);
-  const nlohmann::json list = read(files, io::kModulesFile);
-  // Where this is not as it should be, load_modules says what is wrong.
-  if (!list.is_array() || list.empty() || !list[0].is_object() ||
-      !io::get_string(list[0], "type", name).ends_with(".Transformer"))
-    return "";
-  return folder_of(list[0], name);
-}
-
-ModelFiles transformer_files(const ModelFiles& files) { return files.below(transformer_folder(files)); }
-
-std::vector<std::string> module_folders(const ModelFiles& files) {
-  std::vector<std::string> folders;
-  if (!files.has(io::kModulesFile)) return folders;
-  const std::string name = files.name_of(io::kModulesFile);
-  for (const nlohmann::json& module : read(files, io::kModulesFile))
-    if (std::string folder = folder_of(module, name); !folder.empty()) folders.push_back(std::move(folder));
-  return folders;
-}
+ModelFiles transformer_files(const ModelFiles& files) { return files.below(io::transformer_folder(files)); }
 
 size_t max_length(const Modules& modules, size_t positions, size_t tokenizer_max_length) {
   return std::min(positions, modules.max_length.value_or(tokenizer_max_length));
@@ -139,18 +111,17 @@ Modules load_modules(const ModelFiles& files, size_t hidden) {
   constexpr size_t kMaxModules = 16;
   if (!list.is_array() || list.empty() || list.size() > kMaxModules)
     throw Error(fmt::format("{}: expected a list of 1 to {} modules", name, kMaxModules));
-  ModelFiles transformer = files;
+  io::module_folders(files);  // an Error where one of them is outside
   bool pooled = false;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string type = io::get_string(list[i], "type", name);
     const std::string kind = type.substr(type.rfind('.') + 1);
-    const ModelFiles folder = files.below(folder_of(list[i], name));
+    const ModelFiles folder = files.below(io::get_string(list[i], "path", name, ""));
     if (m.pooling.normalize)
       throw Error(fmt::format("{}: module {} comes after Normalize", name, io::quote(type)));
     if (i == 0) {
       if (kind != "Transformer")
         throw Error(fmt::format("{}: the first module is {}, not a Transformer", name, io::quote(type)));
-      transformer = folder;
     } else if (kind == "Pooling" && !pooled) {
       m.pooling = read_pooling(folder, hidden);
       pooled = true;
@@ -164,7 +135,7 @@ Modules load_modules(const ModelFiles& files, size_t hidden) {
     }
   }
   if (!pooled) throw Error(fmt::format("{}: there is no Pooling module", name));
-  if (transformer.has(io::kSentenceConfigFile)) {
+  if (const ModelFiles transformer = transformer_files(files); transformer.has(io::kSentenceConfigFile)) {
     const std::string file = transformer.name_of(io::kSentenceConfigFile);
     const nlohmann::json json = read(transformer, io::kSentenceConfigFile);
     if (json.contains("max_seq_length") && !json["max_seq_length"].is_null())
@@ -174,11 +145,22 @@ Modules load_modules(const ModelFiles& files, size_t hidden) {
   return m;
 }
 
-void check_modules(const Modules& modules, const Tokenizer& tokenizer, const ModelFiles& files) {
-  if (modules.lowercase && !tokenizer.lowercase())
-    throw Error(fmt::format("{}: {} asks to lowercase texts for a cased tokenizer", files.name(),
-                            io::kSentenceConfigFile),
-                "lowercase the texts yourself and set do_lower_case to false there");
+ModulesOrError load_modules(const ModelFiles& files, const Model& model, const Tokenizer* tokenizer,
+                            bool strict) {
+  ModulesOrError loaded;
+  try {
+    loaded.modules = load_modules(files, model.config().hidden);
+    if (loaded.modules.lowercase && tokenizer && !tokenizer->lowercase())
+      throw Error(fmt::format("{}: {} asks to lowercase texts for a cased tokenizer", files.name(),
+                              io::kSentenceConfigFile),
+                  "lowercase the texts yourself and set do_lower_case to false there");
+  } catch (const Error& error) {
+    const bool has_head =
+        std::any_of(std::begin(kHeads), std::end(kHeads), [&](Head h) { return model.has(h); });
+    if (!has_head || strict) throw;
+    loaded.error = error;
+  }
+  return loaded;
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bertie/error.h"
 #include "bertie/files.h"
 #include "bertie/text_model.h"
 #include "core/arena.h"
@@ -33,10 +34,6 @@ struct Modules {
 
 // The model and its tokenizer: all the files, or those in the folder below that modules.json names.
 ModelFiles transformer_files(const ModelFiles& files);
-// That folder, relative; "" for the top.
-std::string transformer_folder(const ModelFiles& files);
-// The folders of all modules, relative, without the top; none where there is no modules.json.
-std::vector<std::string> module_folders(const ModelFiles& files);
 
 // The tokens that a text may have: what sentence_bert_config.json says, else what the tokenizer says, and
 // never more than the model has positions for.
@@ -45,8 +42,15 @@ size_t max_length(const Modules& modules, size_t positions, size_t tokenizer_max
 // Without modules.json it is mean pooling, as in sentence-transformers. A module that is not known, or in an
 // order that does not make sense, is an Error.
 Modules load_modules(const ModelFiles& files, size_t hidden);
-// Error where the modules ask for something that the tokenizer does not do.
-void check_modules(const Modules& modules, const Tokenizer& tokenizer, const ModelFiles& files);
+
+// The same for a model and its tokenizer (null: none), which must do what the modules ask for. A model with a
+// head may be for that alone: then what is wrong is `error`, unless it is strict.
+struct ModulesOrError {
+  Modules modules;
+  std::optional<Error> error;
+};
+ModulesOrError load_modules(const ModelFiles& files, const Model& model, const Tokenizer* tokenizer,
+                            bool strict);
 
 // Error where the tokenizer has ids for which the model has no embeddings; `name` is the model's.
 void check_vocabulary(const Tokenizer& tokenizer, const Config& config, const std::string& name);

@@ -21,17 +21,8 @@ LoadedModel load_model(const ModelFiles& files, const LoadOptions& options) {
   Model model = Model::load(inside, {.strict = options.strict, .warning = options.warning});
   Tokenizer tokenizer = Tokenizer::load(inside);
   check_vocabulary(tokenizer, model.config(), files.name());
-  LoadedModel loaded{std::move(tokenizer), std::move(model), {}, {}};
-  const bool has_head =
-      std::any_of(std::begin(kHeads), std::end(kHeads), [&](Head h) { return loaded.model.has(h); });
-  try {
-    loaded.modules = load_modules(files, loaded.model.config().hidden);
-    check_modules(loaded.modules, loaded.tokenizer, files);
-  } catch (const Error& error) {
-    if (!has_head || options.strict) throw;
-    loaded.modules_error = error;  // it has a head, and may be for that
-  }
-  return loaded;
+  auto [modules, error] = load_modules(files, model, &tokenizer, options.strict);
+  return {std::move(tokenizer), std::move(model), std::move(modules), std::move(error)};
 }
 
 std::shared_ptr<const WorkerPool> make_workers(const std::shared_ptr<const LoadedModel>& loaded,
@@ -97,7 +88,7 @@ const Model& TextModel::model() const { return state_->model(); }
 const Pooling& TextModel::pooling() const { return state_->loaded->modules.pooling; }
 size_t TextModel::dimension() const { return state_->loaded->modules.output_size(model().config().hidden); }
 size_t TextModel::max_length() const { return state_->embed_length(); }
-size_t TextModel::max_length(Head) const { return state_->head_length(); }
+size_t TextModel::task_max_length() const { return state_->head_length(); }
 int TextModel::threads() const { return state_->workers->threads(); }
 void TextModel::require(Head head) const { state_->require(head); }
 

@@ -44,8 +44,9 @@ Lengths truncated_lengths(size_t a, size_t b, bool pair, size_t room, Truncate t
     throw Error(std::string("the ") + (first ? "second" : "first") + " text alone leaves no room: it has " +
                     (other > room ? "more than " : "") + std::to_string(room) +
                     " ids, and only the other may be cut",
-                std::string("Use a larger max_length or a shorter ") + (first ? "second" : "first") +
-                    " text, or truncate the longest first.");
+                std::string("a larger `max_length` or a shorter ") + (first ? "second" : "first") +
+                    " text, or truncate the longest first",
+                "max_length");
   return first ? Lengths{room - other, other} : Lengths{other, room - other};
 }
 
@@ -149,8 +150,9 @@ size_t Tokenizer::State::room(bool pair, const EncodeOptions& options) const {
   if (options.max_length == kNoLimit) return kNoLimit;
   const size_t specials = options.add_special_tokens ? count_special_ids(template_for(pair)) : 0;
   if (options.max_length < specials)
-    throw Error("max_length " + std::to_string(options.max_length) +
-                " leaves no room: the special tokens alone are " + std::to_string(specials));
+    throw Error("`max_length` " + std::to_string(options.max_length) +
+                    " leaves no room: the special tokens alone are " + std::to_string(specials),
+                "`max_length` " + std::to_string(specials + 1) + " or more", "max_length");
   return options.max_length - specials;
 }
 
@@ -300,6 +302,9 @@ fs::path Tokenizer::file_in(const fs::path& directory) {
 }
 Tokenizer Tokenizer::load(const ModelFiles& files) { return Tokenizer(text::load_tokenizer(files)); }
 Tokenizer Tokenizer::from_vocab(const fs::path& file, const TokenizerOptions& options) {
+  if (file.extension() == ".json")
+    throw Error(file.string() + " is not a vocab.txt; a tokenizer.json says itself whether it is cased",
+                "leave out `cased`", "cased");
   return Tokenizer(text::read_vocab_txt(io::MappedFile(file).text(), file.string(), options, {}));
 }
 Tokenizer Tokenizer::from_vocab_text(std::string_view lines, const TokenizerOptions& options) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bertie/error.h"
+#include "bertie/hub.h"
 #include "bertie/tokenizer.h"
 #include "core/parallel.h"
 #include "io/json.h"
@@ -29,7 +30,8 @@ constexpr uint64_t kDefaultSteps = 20'000;  // where there is no limit
 constexpr const char* kSeq2Seq = "seq2seq";
 
 void check_choice(const PretrainJob& job) {
-  if (job.data.empty()) throw Error("there is no data to learn from", "`data` FOLDER", "data");
+  if (job.data.empty())
+    throw Error("there is no data to learn from", "`data` FOLDER, which `prepare` writes", "data");
   const int given = !job.size.empty() + !job.config.empty();
   if (given > 1)
     throw Error("a model has a size or a config.json, not both", "`size` or `config` alone", "size");
@@ -37,8 +39,7 @@ void check_choice(const PretrainJob& job) {
     throw Error("there is no model to train", "`size` tiny, `config` config.json or `from` CHECKPOINT",
                 "size");
   if (job.dropout >= 1)
-    throw Error(fmt::format("a dropout of {} leaves nothing", job.dropout), "a number below 1, such as 0.1",
-                "dropout");
+    throw Error(fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1", "dropout");
 }
 
 void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabulary, size_t positions) {
@@ -196,8 +197,11 @@ void check_finite(Learner& learner, const fs::path& from) {
 
 }  // namespace
 
-TrainResult pretrain(const PretrainJob& job, Collective& ranks, const TrainEvents& events) {
-  check_choice(job);
+TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEvents& events) {
+  check_choice(given);
+  PretrainJob job = given;
+  if (std::error_code error; !job.from.empty() && !fs::exists(job.from, error))
+    job.from = find_model(job.from.string());
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
                            .recompute = job.recompute};
   const auto tell = [&](const std::function<void(std::string_view)>& event, const std::string& what) {

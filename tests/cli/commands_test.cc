@@ -279,6 +279,20 @@ TEST(Info, WorksWithoutATokenizer) {
   EXPECT_NE(r.out.find("none: no tokenizer.json"), std::string::npos);
 }
 
+TEST(Info, DescribesAModelWhoseHeadWorksThoughItsModulesDoNot) {
+  const TemporaryFolder folder;
+  const std::string model = folder / "model";
+  fs::copy(source_dir() / "tests/golden/tasks/text-classification-bert", model, fs::copy_options::recursive);
+  write_all(folder / "model/modules.json",
+            R"([{"type": "a.Transformer", "path": ""}, {"type": "a.Strange"}])");
+  EXPECT_EQ(run({"classify", "-m", model, "you"}).code, 0);
+  const Result r = run({"info", model});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("none: "), std::string::npos) << r.out;
+  EXPECT_NE(json::parse(run({"info", "--json", model}).out)["no_vectors"], "");
+  EXPECT_EQ(run({"info", "--strict", model}).code, 1);
+}
+
 TEST(Info, TellsAnEncoderDecoderFromModelsOfOneSide) {
   const std::string name = source_dir() / "tests/golden/families/marian-seq2seq-1";
   const Result r = run({"info", name});

@@ -86,7 +86,7 @@ TEST(Vocab, IsNeverLargerThanAskedFor) {
   write_all(folder / "text", some_text());
   const Result r =
       run({"vocab", "--size", "10", "--out", (folder / "vocab.txt").string(), (folder / "text").string()});
-  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.code, 2);
   EXPECT_NE(r.err.find("the characters of these texts alone are"), std::string::npos) << r.err;
 }
 

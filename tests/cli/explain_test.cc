@@ -283,8 +283,8 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
     std::string what, hint;
   };
   const std::vector<Wrong> all = {
-      {{"--layer", "2"}, 1, "no layer 2: the worked example has 1", "--layer 1"},
-      {{"--head", "3"}, 1, "no head 3: the worked example has 2", "--head 2"},
+      {{"--layer", "2"}, 2, "no layer 2: the worked example has 1", "--layer 1"},
+      {{"--head", "3"}, 2, "no head 3: the worked example has 2", "--head 2"},
       {{"--query", "us"}, 1, "no token \"us\"", "You found me"},
       {{"--query", "4"}, 1, "no token \"4\"", "from 1 to 3"},
       {{"--head", "0"}, 2, "whole number from 1", "--head 1"},
@@ -292,8 +292,8 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
       {{"--json", "--query", "me"}, 2, "--query has no place", "leave --query out"},
       {{"--pair", "me"}, 2, "there is no first", "--pair"},
       {{"-m", "/no/such/model"}, 1, "no model \"/no/such/model\"", "config.json"},
-      {{"-m", model.name(), "--layer", "3", "you"}, 1, "no layer 3: this model has 2", "--layer 2"},
-      {{"-m", model.name(), "--head", "3", "you"}, 1, "no head 3: this model has 2", "--head 2"},
+      {{"-m", model.name(), "--layer", "3", "you"}, 2, "no layer 3: this model has 2", "--layer 2"},
+      {{"-m", model.name(), "--head", "3", "you"}, 2, "no head 3: this model has 2", "--head 2"},
       {{"-m", model.name(), "--query", "river", "you"}, 1, "no token \"river\"", "[CLS] you [SEP]"},
       {{"-m", model.name(), "--query", "", "you"}, 1, "no token \"\"", "from 1 to 3"},
       {{"-m", model.name(), ""}, 1, "no words", "at least one word"},
@@ -312,6 +312,50 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
     EXPECT_NE(lines(r.err)[0].find(wrong.what), std::string::npos) << r.err;
     EXPECT_NE(lines(r.err)[1].find(wrong.hint), std::string::npos) << r.err;
   }
+}
+
+// A golden model with the words of program.h.
+class FamilyFolder : public TemporaryFolder {
+ public:
+  explicit FamilyFolder(const std::string& family) {
+    for (const char* name : {"config.json", "model.safetensors"})
+      fs::copy_file(source_dir() / "tests/golden/families" / family / name, *this / name);
+    write_all(*this / "vocab.txt", kVocabulary);
+  }
+  std::string name() const { return path().string(); }
+};
+
+TEST(Explain, DividesScoresByWhatTheModelDoes) {
+  const FamilyFolder model("gpt2-base-1");  // which divides by the layer's number too
+  const json s =
+      json::parse(run({"explain", "-m", model.name(), "--json", "--layer", "2", "You found me"}).out);
+  const double root = std::sqrt(s["d_k"].get<double>());
+  EXPECT_EQ(s["causal"], true);
+  EXPECT_NEAR(s["scale"].get<double>(), 1 / (2 * root), 1e-6);
+  const Result r = run({"explain", "-m", model.name(), "--layer", "2", "You found me"});
+  EXPECT_NE(r.out.find("softmax(Q·Kᵀ / (2·√" + std::to_string(s["d_k"].get<int>()) + "))·V"),
+            std::string::npos)
+      << r.out;
+}
+
+TEST(Explain, CountsLayersThatShareAGroup) {
+  const FamilyFolder model("albert-base-1");  // inner_group_num 2
+  const json config = json::parse(read_all(model / "config.json"));
+  const size_t layers = 2 * config["num_hidden_layers"].get<size_t>();
+  for (const char* command : {"attend", "explain"})
+    EXPECT_EQ(run({command, "-m", model.name(), "--layer", std::to_string(layers), "you"}).code, 0)
+        << command;
+  EXPECT_EQ(json::parse(run({"info", "--json", model.name()}).out)["layers"], layers);
+}
+
+TEST(Explain, DoesNotShowAttentionThatTheModelDoesNotCompute) {
+  const ModelFolder model;
+  json config = json::parse(read_all(model / "config.json"));
+  config["attention"] = {{"look", "window"}, {"before", 1}, {"after", 1}};
+  write_all(model / "config.json", config.dump());
+  const Result r = run({"explain", "-m", model.name(), "you found me"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("try: bertie attend shows its weights"), std::string::npos) << r.err;
 }
 
 TEST(Explain, WorksOnARealModel) {

@@ -115,6 +115,9 @@ TEST(Completion, BashOffersCommandsOptionsAndChoices) {
   EXPECT_EQ(completions("bench enc"), std::vector<std::string>{"encode"});
   EXPECT_EQ(completions("bench encode --model min"), std::vector<std::string>{"minilm"});
   EXPECT_EQ(completions("completion f"), std::vector<std::string>{"fish"});
+  const std::string file = source_dir() / "tests/cli/program.h";
+  for (const char* command : {"vocab", "prepare", "convert", "bench load"})
+    EXPECT_EQ(completions(fmt::format("{} {}", command, file)), std::vector<std::string>{file}) << command;
 }
 
 struct Wrong {
@@ -128,6 +131,8 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
       {{"emebd"}, "no command", "bertie embed"},
       {{"zzzzzzzz"}, "no command", "bertie help"},
       {{"help", "atend"}, "no command", "bertie attend"},
+      {{"help", "--", "-q"}, "no command \"-q\"", "bertie help"},
+      {{"help", "--", "--version"}, "no command", "bertie help"},
       {{"embed", "--max-lenght", "3"}, "no option --max-lenght for bertie embed", "--max-length"},
       {{"embed", "--layer", "3"}, "no option --layer", "bertie help embed"},
       {{"--npy", "x", "embed"}, "no option --npy before a command", "bertie embed --npy FILE"},

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <limits>
 
 #include "program.h"
@@ -18,6 +19,20 @@ std::vector<json> objects(const Result& r) {
   std::vector<json> all;
   for (const std::string& line : lines(r.out)) all.push_back(json::parse(line));
   return all;
+}
+
+// Rewrites model.safetensors: `change` gets its header and its data.
+void change_weights(const fs::path& file,
+                    const std::function<void(json& header, std::string& data)>& change) {
+  const std::string bytes = read_all(file);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  json header = json::parse(bytes.substr(8, length));
+  std::string data = bytes.substr(8 + length);
+  change(header, data);
+  const std::string text = header.dump();
+  length = text.size();
+  write_all(file, std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
 }
 
 TEST(Inputs, ThatAreBadAreReportedAndTheOthersGoOn) {
@@ -98,6 +113,89 @@ TEST(Inputs, ThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
   }
 }
 
+TEST(Inputs, ThatComeBeforeABadOneAreNotLostIfItIsStrict) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "a\tb\n";
+  const Result r = run({"pair", "--strict", "-m", golden("text-classification-bert"), "--json"},
+                       {.input = text + "only one\n"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(lines(r.out).size(), 200u);
+}
+
+TEST(Inputs, ThatAreAllBadInABlockDoNotEndTheWork) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "who came to the old harbour yesterday and why\tAnna came.\n";
+  const std::vector<std::string> command{"answer", "--max-length", "12",
+                                         "--json", "-m",           golden("question-answering-bert")};
+  const Result r = run(command, {.input = text + "who?\tAnna came.\n"});
+  EXPECT_EQ(r.code, 1);
+  ASSERT_EQ(lines(r.out).size(), 1u) << r.err;
+  EXPECT_EQ(json::parse(r.out)["index"], 300);
+  EXPECT_NE(r.err.find("standard input:300: "), std::string::npos) << r.err;
+  std::vector<std::string> strict = command;
+  strict.push_back("--strict");
+  EXPECT_NE(run(strict, {.input = text}).err.find("bertie: standard input:1: "), std::string::npos);
+  for (int i = 0; i < 3; ++i) text += text;
+  const Result all_bad = run(command, {.input = text});
+  EXPECT_NE(all_bad.err.find("none of the first 1000 questions could be used"), std::string::npos);
+  EXPECT_EQ(lines(all_bad.err).size(), 1003u) << "each, the first one's hint, the end and its hint";
+}
+
+TEST(Inputs, ThatFailLeaveTheOthersTheirPlaces) {
+  const ModelFolder model;
+  change_weights(model / "model.safetensors", [&](json& header, std::string& data) {
+    const json& words = header["bert.embeddings.word_embeddings.weight"];
+    const float bad = std::numeric_limits<float>::quiet_NaN();  // of "river"
+    std::memcpy(data.data() + words["data_offsets"][0].get<size_t>() + 9 * 64 * 4, &bad, 4);
+  });
+  const How how{.input = "you\nriver\nme\nbank\n"};
+  const std::string npy = model / "o.npy";
+  const Result r = run({"embed", "-m", model.name(), "--npy", npy}, how);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("1 of 4 texts could not be used; their rows are NaN"), std::string::npos) << r.err;
+  const Npy rows = read_npy(npy);
+  ASSERT_EQ(rows.shape, (std::vector<size_t>{4, 64}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(rows.values[i * 64]), i == 1) << i;
+  const std::vector<json> similar = objects(run({"similar", "--json", "-m", model.name()}, how));
+  ASSERT_EQ(similar.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(similar[i]["index"], i + (i > 0));
+}
+
+TEST(Inputs, FromTheCommandLineDoNotWaitForAPipe) {
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "texts", out = folder / "out";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int writer = open(fifo.c_str(), O_RDWR | O_CLOEXEC);
+  const Result r =
+      run({"classify", "--json", "-m", golden("text-classification-bert"), "A fine film.", "-f", fifo},
+          {.output_to = out, .meanwhile = [&](pid_t) {
+             for (int i = 0; i < 600 && lines(read_all(out)).empty(); ++i)
+               std::this_thread::sleep_for(std::chrono::milliseconds(20));
+             EXPECT_EQ(lines(read_all(out)).size(), 1u);
+             const int last = open(fifo.c_str(), O_WRONLY | O_CLOEXEC);
+             close(writer), close(last);
+           }});
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+TEST(Inputs, ThatAreNotUtf8AreSaidWhereverTheyAreGiven) {
+  const ModelFolder model;
+  const std::string bad = "caf\xe9";
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"similar", "--query", bad, "you"},
+                                                  {"tokenize", "--pair", bad, "you"},
+                                                  {"attend", bad},
+                                                  {"attend", "you", "--pair", bad},
+                                                  {"explain", bad}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"-m", model.name()});
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.err.find("is not valid UTF-8"), std::string::npos) << command[0] << r.err;
+    arguments.push_back("--strict");
+    EXPECT_EQ(run(arguments).code, 1) << command[0];
+  }
+}
+
 TEST(Inputs, ThatAreNotUtf8InAContextAreSaidToo) {
   const TemporaryFolder folder;
   write_all(folder / "context", "Anna came to the caf\xe9.");
@@ -166,20 +264,6 @@ TEST(FillMask, ShowsNoSpecialTokensWhereThereAreSeveralMasks) {
   EXPECT_EQ(r.code, 0);
   EXPECT_EQ(r.out.find("[CLS]"), std::string::npos) << r.out;
   EXPECT_EQ(r.out.find("[SEP]"), std::string::npos) << r.out;
-}
-
-// Rewrites model.safetensors: `change` gets its header and its data.
-void change_weights(const fs::path& file,
-                    const std::function<void(json& header, std::string& data)>& change) {
-  const std::string bytes = read_all(file);
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  json header = json::parse(bytes.substr(8, length));
-  std::string data = bytes.substr(8 + length);
-  change(header, data);
-  const std::string text = header.dump();
-  length = text.size();
-  write_all(file, std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
 }
 
 TEST(Models, WhoseNumbersAreNotFiniteAreErrors) {
@@ -274,6 +358,52 @@ TEST(Errors, NameFlagsWhereTheLibraryNamesFields) {
   EXPECT_EQ(again.code, 1);
   EXPECT_NE(again.err.find("--force"), std::string::npos) << again.err;
   EXPECT_EQ(again.err.find('`'), std::string::npos) << again.err;
+}
+
+TEST(Errors, LeaveBackticksOfTheUsersAlone) {
+  const TemporaryFolder folder;
+  write_all(folder / "`top`", "use `top` here\n");
+  const Result r =
+      run({"pair", "-m", golden("text-classification-bert"), "-f", folder / "`top`", "-f", folder / "`top`"});
+  EXPECT_NE(r.err.find("`top`:1: not two texts: \"use `top` here\"\n"), std::string::npos) << r.err;
+}
+
+TEST(Errors, OfOptionsEndWithTwoWhoeverFindsThem) {
+  const ModelFolder model;
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"embed", "--max-length", "9999", "you", "-m", model.name()},
+        {"pretrain", "--data", "x", "--size", "tiny", "--config", "x"},
+        {"pretrain", "--size", "tiny"},
+        {"bench", "encode", "--model", "nope"},
+        {"bench", "encode", "--shape", "9"},
+        {"bench", "encode", "in.txt"},
+        {"attend", "--layer", "9", "you", "-m", model.name()},
+        {"embed", "--npy", "-", "you", "-m", model.name()},
+        {"embed", "--npy", "", "you", "-m", model.name()},
+        {"generate", "--top-p", "2", "a", "b", "-m", golden("text-generation-gpt2")},
+        {"prepare", "--held-out", "1", "--vocab", model / "vocab.txt", "--out", model / "x",
+         model / "vocab.txt"},
+        {"prepare", "--cased", "--vocab", model / "config.json", "--out", model / "x", model / "vocab.txt"},
+        {"tokenize", "--cased", "--vocab", model / "config.json", "you"}}) {
+    const Result r = run(wrong);
+    EXPECT_EQ(r.code, 2) << testing::PrintToString(wrong) << r.err;
+    EXPECT_EQ(lines(r.err).size(), 2u) << r.err;
+  }
+  EXPECT_FALSE(fs::exists(model / "x"));
+}
+
+TEST(Errors, NameCommandsWhereTheLibraryNamesFunctions) {
+  const TemporaryFolder home;
+  const How how{.environment = {{"HF_HOME", home.path()}}};
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"embed", "-m", "org/mini", "you"},
+                                                  {"embed", "-m", "org/mini@main", "you"},
+                                                  {"bench", "load", "org/mini"},
+                                                  {"bench", "tokenize", "-m", "org/mini", "x"},
+                                                  {"convert", "org/mini", "x"}}) {
+    const Result r = run(command, how);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("  try: bertie pull org/mini"), std::string::npos) << r.err;
+  }
 }
 
 TEST(Choices, AreCheckedByTheParserWithTheNearestOne) {

@@ -66,6 +66,28 @@ TEST(Outputs, OfVocabAreNotItsTexts) {
     EXPECT_EQ(r.code, 1) << r.out;
     EXPECT_EQ(read_all(folder / "texts.txt"), text);
   }
+  write_all(folder / "tokenizer_config.json", text);
+  const Result beside =
+      run({"vocab", "--force", "--out", folder / "vocab.txt", folder / "tokenizer_config.json"});
+  EXPECT_EQ(beside.code, 1);
+  EXPECT_NE(beside.err.find("it is a file that is read"), std::string::npos) << beside.err;
+  EXPECT_EQ(read_all(folder / "tokenizer_config.json"), text);
+}
+
+TEST(Outputs, OfPrepareAreNeverWrittenOverAnotherModelsTokenizer) {
+  const TemporaryFolder folder;
+  const fs::path tasks = source_dir() / "tests/golden/tasks";
+  fs::copy(tasks / "text-classification-roberta", folder / "model", fs::copy_options::recursive);
+  write_all(folder / "in.txt", "you found me\n");
+  const std::string before = read_all(folder / "model/tokenizer.json");
+  for (const char* force : {"--quiet", "--force"}) {
+    const Result r = run({"prepare", force, "--vocab", tasks / "fill-mask-bert/tokenizer.json", "--out",
+                          folder / "model", folder / "in.txt"});
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("has files of another tokenizer"), std::string::npos) << r.err;
+    EXPECT_EQ(read_all(folder / "model/tokenizer.json"), before);
+    EXPECT_FALSE(fs::exists(folder / "model/shards.json"));
+  }
 }
 
 // Waits until `done` is true, for up to half a minute.

@@ -53,7 +53,9 @@ TEST_F(PullCommand, EveryCommandTakesTheName) {
   }
   EXPECT_TRUE(run({"info", kName}, how_).out.starts_with("org/tiny\n"));
   EXPECT_EQ(run({"bench", "load", "tiny", "--seconds", "0.01"}, how_).code, 0);
+  EXPECT_EQ(run({"convert", kName, home_ / "converted"}, how_).code, 0);
   how_.environment["BERTIE_MODEL"] = "org/tiny@main";
+  EXPECT_TRUE(run({"info"}, how_).out.starts_with("org/tiny@main\n"));
   EXPECT_EQ(run({"embed", "you"}, how_).code, 0);
   EXPECT_EQ(run({"embed", "you", "-m", snapshot()}, how_).code, 0);
 }

@@ -1,5 +1,6 @@
 // Files that are wrong, disks that are full, pipes that close, text that is not text, terminals.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +14,8 @@ using namespace bertie::test;
 
 namespace {
 
-void expect_error(const Result& r, const std::string& what, const std::string& hint) {
-  EXPECT_EQ(r.code, 1);
+void expect_error(const Result& r, const std::string& what, const std::string& hint, int code = 1) {
+  EXPECT_EQ(r.code, code);
   EXPECT_EQ(r.out, "");
   const std::vector<std::string> said = lines(r.err);
   ASSERT_FALSE(said.empty());
@@ -76,9 +77,9 @@ TEST(Trouble, AttendingToALongerTextThanTheModelTakesIsAnError) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += "you ";
   expect_error(run({"attend", "-m", model.name(), text}), "42 tokens", "shorter");
-  expect_error(run({"attend", "-m", model.name(), "--layer", "3", "you"}), "no layer 3", "--layer 2");
-  expect_error(run({"attend", "-m", model.name(), "--head", "3", "you"}), "no head 3", "--head 2");
-  expect_error(run({"embed", "-m", model.name(), "--max-length", "34", "you"}), "34", "");
+  expect_error(run({"attend", "-m", model.name(), "--layer", "3", "you"}), "no layer 3", "--layer 2", 2);
+  expect_error(run({"attend", "-m", model.name(), "--head", "3", "you"}), "no head 3", "--head 2", 2);
+  expect_error(run({"embed", "-m", model.name(), "--max-length", "34", "you"}), "34", "", 2);
 }
 
 TEST(Trouble, AFullDiskIsAnError) {
@@ -127,6 +128,38 @@ TEST(Trouble, AClosedPipeEndsQuietly) {
       run_shell("yes you found me | head -20000 | $BERTIE embed -m " + model.name() + " | head -1 | wc -l");
   EXPECT_EQ(lines(r.out), std::vector<std::string>{"1"});
   EXPECT_EQ(r.err, "");
+}
+
+TEST(Trouble, NobodyWhoReadsErrorsIsNoReasonToLoseResults) {
+  const ModelFolder model;
+  const std::string npy = model / "o.npy";
+  const std::string embed =
+      "yes you | head -300 | $BERTIE embed -v --force -m " + model.name() + " --npy " + npy;
+  for (const char* nobody : {"2>&-", "2>/dev/full", "2> >(true)"}) {
+    const Result r = run_shell("bash -c '" + embed + " " + nobody + "'");
+    EXPECT_EQ(r.code, 0) << nobody << r.err;
+    EXPECT_EQ(read_npy(npy).shape, (std::vector<size_t>{300, 64})) << nobody;
+    fs::remove(npy);
+    EXPECT_EQ(run_shell(fmt::format("bash -c '$BERTIE embed -m /no/such you {}'", nobody)).code, 1) << nobody;
+  }
+}
+
+TEST(Trouble, NothingIsComparedWithNothing) {
+  const ModelFolder model;
+  for (const char* format : {"--json", "--quiet"}) {
+    const Result r = run({"similar", "-m", model.name(), format});
+    EXPECT_EQ(r.code, 0);
+    EXPECT_EQ(r.out + r.err, "");
+  }
+}
+
+TEST(Trouble, ThereMayBeMoreFilesThanMayBeOpen) {
+  const ModelFolder model;
+  write_all(model / "text", "you\n");
+  const Result r = run_shell("ulimit -n 40; $BERTIE tokenize --ids -m " + model.name() +
+                             " $(for i in $(seq 60); do echo -f " + (model / "text").string() + "; done)");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(lines(r.out).size(), 60u);
 }
 
 TEST(Trouble, BytesThatAreNotTextGiveValidJson) {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "bertie/error.h"
-#include "hub/files.h"
+#include "io/model_contents.h"
 #include "support/expect_error.h"
 #include "support/safetensors_file.h"
 #include "support/temp_folder.h"
@@ -109,15 +109,15 @@ TEST(HubNames, SafePathsStayInside) {
     const auto letters = rc::gen::container<std::string>(rc::gen::element('.', '/', '\\', 'a', '\n'));
     const std::string path = *letters;
     const std::string lexical = (fs::path("/base") / path).lexically_normal().string();
-    if (hub::is_safe_path(path))
+    if (io::is_safe_path(path))
       RC_ASSERT(lexical.starts_with("/base/"));
     else
       RC_SUCCEED("not safe");
   });
   EXPECT_TRUE(held);
-  EXPECT_TRUE(hub::is_safe_path("1_Pooling/config.json"));
-  EXPECT_TRUE(hub::is_safe_path("..a/b.."));
-  EXPECT_FALSE(hub::is_safe_path(std::string(513, 'a')));
+  EXPECT_TRUE(io::is_safe_path("1_Pooling/config.json"));
+  EXPECT_TRUE(io::is_safe_path("..a/b.."));
+  EXPECT_FALSE(io::is_safe_path(std::string(513, 'a')));
 }
 
 class HubCache : public testing::Test {
@@ -160,18 +160,15 @@ TEST_F(HubCache, AFolderIsItselfAndANameItsSnapshot) {
   EXPECT_EQ(find_model("org/model@refs/pr/7", hub_), snapshot("org/model", kCommitB));
   EXPECT_EQ(find_model("org/model@" + kCommitB, hub_), snapshot("org/model", kCommitB));
   EXPECT_EQ(find_model("org/model@abbbbb", hub_), snapshot("org/model", kCommitB));
-  expect_not_found("org/model@v2", "but not its revision \"v2\"",
-                   "download org/model@v2 first (bertie::pull)");
+  expect_not_found("org/model@v2", "but not its revision \"v2\"", "`pull` org/model@v2");
   expect_not_found("org/model@ab", "but not its revision", "");  // too short to be sure
 }
 
 TEST_F(HubCache, WhatIsNotThereIsNamedWithWhatToDo) {
-  expect_not_found("org/model", "neither a folder nor in " + folder_.path().string(),
-                   "download org/model first (bertie::pull)");
+  expect_not_found("org/model", "neither a folder nor in " + folder_.path().string(), "`pull` org/model");
   add("org/model", kCommitA, "config.json", "{}");
   ref("org/model", "main", kCommitA);
-  expect_not_found("org/modle", "\"org/modle\"",
-                   "org/model, which is here; or download org/modle first (bertie::pull)");
+  expect_not_found("org/modle", "\"org/modle\"", "org/model, which is here; or `pull` org/modle");
   expect_not_found("/no/such/folder", "no such folder", "config.json");
   expect_not_found("/etc/passwd", "it is not a folder", "config.json");
   add("other/model", kCommitA, "config.json", "{}");
@@ -184,7 +181,7 @@ TEST_F(HubCache, ARefThatLeadsAstrayIsNotFollowed) {
   for (const std::string& commit :
        {std::string("../../.."), std::string(""), std::string("/etc"), kCommitB}) {
     ref("org/model", "main", commit);
-    expect_not_found("org/model", "revision \"main\"", "bertie::pull");
+    expect_not_found("org/model", "revision \"main\"", "`pull` org/model");
   }
 }
 
@@ -219,34 +216,42 @@ TEST_F(HubCache, ListsWhatIsHereAndWhatIsMissing) {
   EXPECT_EQ(models["begun"].bytes, 3u);
 }
 
-TEST(HubFiles, BrokenGuidesAreErrors) {
-  hub::Repository repository{
-      .name = "org/x", .files = {"config.json", "modules.json", "model.safetensors.index.json"}, .read = {}};
-  std::string modules = "[{}]", index = R"({"weight_map": {}})";
-  repository.read = [&](const std::string& file) { return file == "modules.json" ? modules : index; };
-  EXPECT_EQ(hub::wanted_files(repository).size(), 3u);
+// A model of these files; bytes are the view's.
+ModelFiles in_memory(const std::map<std::string, std::string>& files) {
+  std::map<std::string, std::span<const std::byte>, std::less<>> views;
+  for (const auto& [name, text] : files) views[name] = std::as_bytes(std::span(text));
+  return ModelFiles::in_memory(views, "org/x");
+}
+
+TEST(ModelContents, BrokenGuidesAreErrors) {
+  std::map<std::string, std::string> files{{"config.json", ""},
+                                           {"modules.json", "[{}]"},
+                                           {"model.safetensors.index.json", R"({"weight_map": {}})"}};
+  EXPECT_EQ(io::wanted_files(in_memory(files)).size(), 3u);
   for (const char* bad : {"{}", "[]", "[1]", "nonsense", R"([{"path": "../x"}])", R"([{"path": "/etc"}])",
                           R"([{"path": 7}])"}) {
-    modules = bad;
-    test::expect_error("org/x/modules.json", [&] { hub::wanted_files(repository); });
+    files["modules.json"] = bad;
+    test::expect_error("org/x/modules.json", [&] { io::wanted_files(in_memory(files)); });
   }
-  modules = "[{}]";
+  files["modules.json"] = "[{}]";
   for (const char* bad : {"[]", "{}", R"({"weight_map": 1})", R"({"weight_map": {"a": 1}})",
                           R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "missing"}})"}) {
-    index = bad;
-    test::expect_error("org/x/model.safetensors.index.json", [&] { hub::wanted_files(repository); });
+    files["model.safetensors.index.json"] = bad;
+    test::expect_error("org/x/model.safetensors.index.json", [&] { io::wanted_files(in_memory(files)); });
   }
 }
 
-TEST(HubFiles, ADenseModuleThatIsAPickleIsRefused) {
-  const hub::Repository repository{
-      .name = "org/x",
-      .files = {"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json",
-                "2_Dense/config.json", "2_Dense/pytorch_model.bin"},
-      .read = [](const std::string&) {
-        return R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Dense"}])";
-      }};
-  test::expect_error("2_Dense/pytorch_model.bin", [&] { hub::wanted_files(repository); });
+TEST(ModelContents, ModulesFoldersAreTheSameHoweverTheyAreWritten) {
+  std::map<std::string, std::string> files{{"config.json", ""},
+                                           {"model.safetensors", ""},
+                                           {"modules.json", R"([{"path": "."}, {"path": "./1_Pooling/"}])"},
+                                           {"1_Pooling/config.json", ""}};
+  EXPECT_EQ(io::wanted_files(in_memory(files)),
+            (std::vector<std::string>{"config.json", "modules.json", "model.safetensors",
+                                      "1_Pooling/config.json"}));
+  files["modules.json"] = R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Dense"}])";
+  files["2_Dense/config.json"] = files["2_Dense/pytorch_model.bin"] = "";
+  test::expect_error("2_Dense/pytorch_model.bin", [&] { io::wanted_files(in_memory(files)); });
 }
 
 }  // namespace

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <vector>
+
+#include "bertie/error.h"
+#include "bertie/npy.h"
+#include "io/file.h"
+#include "support/temp_folder.h"
 
 namespace bertie::io {
 namespace {
@@ -42,13 +46,16 @@ TEST(Npy, HeadersAreNumpys) {
   }
 }
 
-TEST(Npy, DataFollowsTheHeaderInRowOrder) {
-  std::ostringstream out;
-  const std::vector<float> data{1.0f, -2.0f, 0.5f};
-  write_npy(out, std::vector<size_t>{3, 1}, data);
-  std::string file = out.str();
-  ASSERT_EQ(file.size(), 128u + 12u);
-  EXPECT_EQ(file.substr(128), std::string("\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x00\x3f", 12));
+TEST(Npy, OnlyWholeRowsAreTaken) {
+  const test::TempFolder folder;
+  NpyWriter file(folder.path() / "rows.npy", {2});
+  file.add(std::vector<float>{1, -2, 0.5f, 4});
+  EXPECT_THROW(file.add(std::vector<float>{1, 2, 3}), Error);
+  EXPECT_THROW(NpyWriter(folder.path() / "none.npy", {2, 0}), Error);
+  file.commit();
+  const MappedFile written(folder.path() / "rows.npy");
+  EXPECT_EQ(written.text().substr(128),
+            std::string("\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x00\x3f\x00\x00\x80\x40", 16));
 }
 
 TEST(Npy, TheHeaderCanBeWrittenAgainWhenTheNumberOfRowsIsKnown) {

@@ -231,7 +231,7 @@ TEST_P(Learners, SayFromTheEndOnWhatIsFinal) {
   EXPECT_EQ(calls, GetParam().name == "albert" ? 1 : config.depth() + 1);  // whose layers are shared
 }
 
-// What no segment covers, no optimiser sees: nothing may gather there.
+// What no segment covers, no optimizer sees: nothing may gather there.
 TEST_P(Learners, NoGradientIsOutsideTheSegments) {
   const auto learner = make_learner(GetParam().config(), GetParam().heads, 1, {.threads = 2});
   enlarge(*learner);

@@ -109,7 +109,7 @@ TEST(Rename, StateAndBuffersAreLeftOut) {
   for (const char* name :
        {"global_step", "bert/encoder/layer_0/output/dense/kernel/adam_m", "bert/pooler/dense/bias/adam_v",
         "bert/pooler/dense/bias/AdamWeightDecayOptimizer_1"})
-    EXPECT_EQ(rename_tensor(name, "bert").dropped, "the optimiser's") << name;
+    EXPECT_EQ(rename_tensor(name, "bert").dropped, "the optimizer's") << name;
   for (const auto& [name, type] : {std::pair("bert.embeddings.position_ids", "bert"),
                                    {"embeddings.position_ids", "bert"},
                                    {"h.0.attn.bias", "gpt2"},

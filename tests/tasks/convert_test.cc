@@ -320,7 +320,8 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
   }
   expect_error("neither",
                [&] { convert({.from = folder.write("m.txt", "x"), .to = folder.path() / "new"}); });
-  expect_error("no such file", [&] { convert({.from = folder.path() / "no", .to = folder.path() / "new"}); });
+  expect_error("no such folder",
+               [&] { convert({.from = folder.path() / "no", .to = folder.path() / "new"}); });
   const test::TempFolder pickled;
   pickled.write("pytorch_model.bin", "x");
   expect_error("pickle", [&] { convert({.from = pickled.path(), .to = folder.path() / "new"}); });

@@ -30,7 +30,7 @@ TEST(Json, EveryResultBeginsWithItsInput) {
   EXPECT_EQ(keys_of(to_json(encoder.embed("harbour"), text)),
             (Keys{"index", "text", "vector", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(encoder.attend("harbour", "bank"), pair)),
-            (Keys{"index", "a", "b", "tokens", "ids", "types", "layers", "shape", "weights"}));
+            (Keys{"index", "a", "b", "tokens", "ids", "types", "kept_layers", "shape", "weights"}));
   EXPECT_EQ(keys_of(to_json(golden("fill-mask-bert").fill_mask("[MASK]"), text)),
             (Keys{"index", "text", "masks", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(golden("next-sentence-bert").next_sentence("harbour", "bank"), pair)),
@@ -88,7 +88,7 @@ TEST(Json, NumbersReadBackAsTheyWere) {
   EXPECT_EQ(json::parse(to_json(embedding))["vector"].get<std::vector<float>>(), embedding.values);
   const Attention attention = model.attend("The harbour is old.", {.layers = {1}});
   const json parsed = json::parse(to_json(attention));
-  EXPECT_EQ(parsed["layers"], json::array({2}));
+  EXPECT_EQ(parsed["kept_layers"], json::array({2}));
   EXPECT_EQ(parsed["shape"], (json{1, attention.heads, attention.n(), attention.n()}));
   for (size_t h = 0; h < attention.heads; ++h)
     for (size_t i = 0; i < attention.n(); ++i)

@@ -124,10 +124,9 @@ TEST_F(Named, ModelsThatAreNotThereOrAmbiguousAreErrorsWithAWayOut) {
     }
     return "nothing was thrown";
   };
-  EXPECT_EQ(hint_of("small-model"), "download small-model first (bertie::pull), or give a folder");
+  EXPECT_EQ(hint_of("small-model"), "`pull` small-model, or give a folder");
   add("models--one--small-model");
-  EXPECT_EQ(hint_of("smal-model"),
-            "one/small-model, which is here; or download smal-model first (bertie::pull)");
+  EXPECT_EQ(hint_of("smal-model"), "one/small-model, which is here; or `pull` smal-model");
   add("models--other--small-model");
   expect_error("there are 2 models small-model", [] { load("small-model"); });
   EXPECT_NO_THROW(load("one/small-model"));

@@ -218,7 +218,7 @@ TEST(Classify, LongTextsAreCutAndCounted) {
   const std::string_view texts[] = {"short", text, text};
   const auto results = model.classify(texts);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(results[i].truncated, i > 0);
-  EXPECT_EQ(results[1].tokens, model.max_length(Head::kClassify));
+  EXPECT_EQ(results[1].tokens, model.task_max_length());
   const TextModel shorter = model.with_max_length(5);
   const Classification cut = shorter.classify(text), whole = shorter.classify("harbour harbour harbour");
   EXPECT_EQ(cut.labels, whole.labels);

@@ -46,6 +46,17 @@ TEST(TextModel, EmbedsManyTextsBitwiseAsOneByOne) {
   }
 }
 
+TEST(TextModel, TwoTextsInBracesAreTwoTexts) {
+  const TextModel encoder = MadeUpModel().load();
+  const std::vector<Embedding> two = encoder.embed({"a", "b c"});
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_TRUE(test::same_bits(two[1].values, encoder.embed("b c").values));
+  expect_error("cannot", [&] { encoder.classify({"a", "b"}); });
+  expect_error("cannot", [&] { encoder.tag({"a", "b"}); });
+  expect_error("cannot", [&] { encoder.fill_mask({"a", "b"}); });
+  expect_error("cannot", [&] { encoder.generate({"a", "b"}); });
+}
+
 TEST(TextModel, EmbedsNothingIntoNothing) {
   const TextModel encoder = MadeUpModel().load();
   EXPECT_TRUE(encoder.embed({}, {nullptr, 0, 64}).empty());

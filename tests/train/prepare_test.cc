@@ -250,10 +250,18 @@ TEST_F(Prepare, AnotherTokenizersFilesAreNotLeftBesideTheShards) {
   folder_.write("out/tokenizer.json",
                 R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
                     "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "cat": 1}}})");
-  expect_error("has files of another tokenizer, such as tokenizer.json", [&] { prepare(o); });
-  o.force = true;
+  for (const bool force : {false, true}) {  // it is not prepare's own
+    o.force = force;
+    expect_error("has files of another tokenizer, such as tokenizer.json", [&] { prepare(o); });
+    EXPECT_TRUE(fs::exists(o.out / "tokenizer.json"));
+  }
+  fs::remove(o.out / "tokenizer.json");
   prepare(o);
-  EXPECT_FALSE(fs::exists(o.out / "tokenizer.json"));
+  const fs::path given =
+      std::exchange(o.tokenizer, folder_.write("other.txt", std::string(kVocab) + "more\n"));
+  prepare(o);  // what an earlier run wrote, it may replace
+  o.tokenizer = given;
+  prepare(o);
   // The one that was given is not removed, wherever it lies.
   o.tokenizer = o.out / "vocab.txt";
   prepare(o);

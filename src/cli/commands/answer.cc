@@ -72,10 +72,8 @@ int answer_command(const Settings& settings) {
         }
         if (result.answers.empty()) print("{}\n", style.dim("  the context is empty"));
       });
-  if (cut_questions > 0 && !settings.quiet)
-    warn(fmt::format("{} of {} questions had more than {} tokens and were cut", cut_questions, inputs.count(),
-                     options.max_question_tokens),
-         "--max-question N");
+  warn_if_cut(settings, cut_questions, inputs.count(), "questions", options.max_question_tokens,
+              "--max-question N");
   return code;
 }
 

@@ -42,22 +42,19 @@ int attend_command(const Settings& settings) {
   if (settings.npy) check_output(settings, *settings.npy);  // before the work
   const TextModel model = load_model(settings);
   const Config& config = model.model().config();
-  check_layer_and_head(settings, config.layers, config.heads, "this model");
-  const Attention attention =
-      settings.pair ? model.attend(settings.words[0], *settings.pair) : model.attend(settings.words[0]);
-  if (attention.n() == 0)
-    throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
+  check_layer_and_head(settings, config.depth(), config.heads, "this model");
+  const std::string text = valid_text(settings, settings.words[0], "the text");
+  const Attention attention = settings.pair ? model.attend(text, *settings.pair) : model.attend(text);
   if (settings.npy) {
     NpyOutput file(settings, {attention.heads, attention.n(), attention.n()});
     file.add(attention.weights);
     file.commit();
     if (settings.verbose)
-      fmt::print(stderr, "{}: ({}, {}, {}, {})\n", printable(*settings.npy), attention.layers,
-                 attention.heads, attention.n(), attention.n());
+      say("{}: ({}, {}, {}, {})\n", printable(*settings.npy), attention.layers, attention.heads,
+          attention.n(), attention.n());
   }
   if (settings.json) {
-    write_json(attention, input_of(settings.words[0], settings.pair),
-               [](std::string_view piece) { print(piece); });
+    write_json(attention, input_of(text, settings.pair), [](std::string_view piece) { print(piece); });
     print("\n");
   }
   if (everything) return 0;
@@ -68,7 +65,7 @@ int attend_command(const Settings& settings) {
                                           ? attention.at(layer, *settings.head - 1)
                                           : Matrix<const float>(mean.data(), attention.n(), attention.n());
   const Style style = Style::for_output();
-  const std::vector<std::string> tokens = printable_tokens(attention);
+  const std::vector<std::string> tokens = printable_all(attention.tokens);
   print("{}, {}: {}\n\n", style.bold(fmt::format("layer {} of {}", layer + 1, attention.layers)),
         style.bold(settings.head ? fmt::format("head {} of {}", *settings.head, attention.heads)
                                  : fmt::format("mean of {} heads", attention.heads)),

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <random>
@@ -17,6 +16,7 @@
 #include "bertie/text_model.h"
 #include "cli/commands/sst2_lengths.h"
 #include "cli/output.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 namespace {
@@ -25,12 +25,6 @@ std::vector<int> thread_counts(const Settings& settings) {
   if (settings.threads.value_or(0) > 0) return {int(*settings.threads)};
   const int all = core_count();
   return all > 1 ? std::vector{1, all} : std::vector{1};
-}
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 std::vector<int32_t> random_ids(size_t count, size_t vocabulary) {
@@ -139,7 +133,7 @@ int bench_generate(const Settings& settings) {
   const std::string name = settings.model.value_or("gpt2");
   const Model model = Model::random(Config::named(name));
   if (!model.config().causal())
-    throw Error(fmt::format("{} does not continue texts", name), "bertie bench generate --model gpt2");
+    throw UsageError(fmt::format("{} does not continue texts", name), "bertie bench generate --model gpt2");
   const std::vector<int32_t> prompt = random_ids(kPrompt, model.config().vocabulary);
   if (!settings.json)
     print(
@@ -149,7 +143,7 @@ int bench_generate(const Settings& settings) {
   for (int threads : thread_counts(settings)) {
     Run run(model, threads);
     double best_prompt = 1e9, best_token = 1e9;
-    const auto begin = Clock::now();
+    const Stopwatch begin;
     do {
       Cache cache(model);
       const auto step = [&](std::span<const int32_t> ids) {
@@ -159,13 +153,13 @@ int bench_generate(const Settings& settings) {
                 .logits[0];
         return int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
       };
-      auto start = Clock::now();
+      Stopwatch start;
       int32_t next = step(prompt);
-      best_prompt = std::min(best_prompt, seconds_since(start));
-      start = Clock::now();
+      best_prompt = std::min(best_prompt, start.seconds());
+      start = {};
       for (size_t i = 1; i < kNew; ++i) next = step(std::span(&next, 1));
-      best_token = std::min(best_token, seconds_since(start) / double(kNew - 1));
-    } while (seconds_since(begin) < seconds_or(settings, 5));
+      best_token = std::min(best_token, start.seconds() / double(kNew - 1));
+    } while (begin.seconds() < seconds_or(settings, 5));
     const double rate = double(model.parameters() * sizeof(float)) / best_token / 1e9;
     if (settings.json) {
       JsonWriter json;
@@ -192,14 +186,14 @@ int bench_load(const Settings& settings) {
     throw UsageError("bench load needs a model", "bertie bench load all-MiniLM-L6-v2");
   const std::filesystem::path model = find_model(settings.words[1]);
   std::vector<double> times;
-  const auto begin = Clock::now();
+  const Stopwatch begin;
   do {
-    const auto start = Clock::now();
+    const Stopwatch start;
     const TextModel encoder =
         load(model, {.threads = int(settings.threads.value_or(0)), .strict = settings.strict});
     encoder.embed("The bank deposited the money near the river bank.");
-    times.push_back(seconds_since(start));
-  } while (times.size() < 5 || seconds_since(begin) < seconds_or(settings, 2));
+    times.push_back(start.seconds());
+  } while (times.size() < 5 || begin.seconds() < seconds_or(settings, 2));
   std::sort(times.begin(), times.end());
   const double best = times.front() * 1e3, median = times[times.size() / 2] * 1e3;
   if (settings.json) {
@@ -234,14 +228,14 @@ int bench_tokenize(const Settings& settings) {
   Encoding encoding;
   std::vector<double> times;
   size_t tokens = 0;
-  const auto begin = Clock::now();
+  const Stopwatch begin;
   do {
     tokens = 0;
-    const auto start = Clock::now();
+    const Stopwatch start;
     for (const std::string& line : lines)
       tokenizer.encode_into(line, {}, encoding), tokens += encoding.size();
-    times.push_back(seconds_since(start));
-  } while (times.size() < 3 || seconds_since(begin) < seconds_or(settings, 2));
+    times.push_back(start.seconds());
+  } while (times.size() < 3 || begin.seconds() < seconds_or(settings, 2));
   const double best = *std::min_element(times.begin(), times.end());
   if (settings.json) {
     JsonWriter json;
@@ -302,7 +296,8 @@ BatchShape batch_shape(const std::string& name) {
   if (x == name.npos || !read_number(std::string_view(name).substr(0, x), shape.batch) ||
       !read_number(std::string_view(name).substr(x + 1), shape.length) || shape.batch < 1 ||
       shape.length < 1 || shape.batch > 4096 || shape.length > 512)
-    throw Error(fmt::format("{} is not a shape", name), "use BATCHxLENGTH, such as 8x128, or sst2x32");
+    throw UsageError(fmt::format("{} is not a shape", in_quotes(name)),
+                     "use BATCHxLENGTH, such as 8x128, or sst2x32");
   return shape;
 }
 
@@ -315,7 +310,12 @@ double seconds_or(const Settings& settings, double standard) {
 }
 
 int bench_command(const Settings& settings) {
-  switch (Benchmark(settings.first_word)) {
+  const auto what = Benchmark(settings.first_word);
+  if (settings.words.size() > 1 && what != Benchmark::kLoad && what != Benchmark::kTokenize)
+    throw UsageError(fmt::format("bertie bench {} takes no PATH, but got {}", settings.words[0],
+                                 in_quotes(settings.words[1])),
+                     fmt::format("bertie bench {}", settings.words[0]));
+  switch (what) {
     case Benchmark::kEncode:
       return bench_encode(settings);
     case Benchmark::kGenerate:

@@ -19,16 +19,6 @@ TextOptions text_options(const Settings& settings, TextMeter& meter) {
           .progress = std::ref(meter)};
 }
 
-void add_text_report(const TextReport& texts, JsonWriter& to) {
-  if (!texts.skipped.empty()) {
-    to.key("skipped").begin_array();
-    for (const TextReport::SkippedFile& file : texts.skipped) to.value(file.path);
-    to.end_array();
-  }
-  if (texts.invalid_lines > 0)
-    to.field("invalid_lines", texts.invalid_lines).field("first_invalid", texts.first_invalid);
-}
-
 int report_texts(const TextReport& texts, const Settings& settings) {
   if (!settings.json) {
     if (texts.invalid_lines > 0)

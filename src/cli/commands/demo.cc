@@ -23,7 +23,7 @@ void show_sentence(const Settings& settings, const Style& style) {
   print("\n{}\n", style.bold(fmt::format("\"{}\"", kSentence)));
   print("{} layers of {} heads, each with {} × {} weights. Layer {}, mean of its heads:\n\n",
         attention.layers, attention.heads, attention.n(), attention.n(), layer + 1);
-  print(heat_table(printable_tokens(attention), {mean.data(), attention.n(), attention.n()}, style,
+  print(heat_table(printable_all(attention.tokens), {mean.data(), attention.n(), attention.n()}, style,
                    std::min(output_width(), kMostWidth)));
   print("\n  {}\n", heat_legend(style));
 }

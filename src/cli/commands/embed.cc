@@ -29,6 +29,9 @@ int embed_command(const Settings& settings) {
   const TextModel model = load_model(settings);
   std::optional<NpyOutput> npy;
   if (settings.npy) npy.emplace(settings, std::vector{model.dimension()});
+  const auto fill_to = [&](size_t rows) {  // for inputs that failed
+    while (npy->rows() < rows) npy->add(std::vector<float>(model.dimension(), NAN));
+  };
 
   const bool summary = !settings.json && !npy && is_terminal(1);
   const bool json = settings.json || (!npy && !summary);
@@ -40,13 +43,14 @@ int embed_command(const Settings& settings) {
     code = for_each_input(
         settings, inputs,
         {.shows_results = json || summary,
-         .where = settings.npy ? fmt::format(", to {}", *settings.npy) : ""},
+         .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
+         .failed = npy ? "; their rows are NaN" : ""},
         [&](std::span<const Input> block) {
           return model.embed(texts_of(block), {.progress = [](size_t, size_t) { throw_if_stopped(); }});
         },
         [&](const Input& input, const Embedding& embedding) {
           truncated += embedding.truncated;
-          if (npy) npy->add(embedding.values);
+          if (npy) fill_to(input.index), npy->add(embedding.values);
           if (json) print(to_json(embedding, input_of(input)) + "\n");
           if (summary) print(summary_line(input.a, embedding.values, style, width));
         });
@@ -54,7 +58,7 @@ int embed_command(const Settings& settings) {
     if (npy) npy->keep_what_is_done();
     throw;
   }
-  if (npy) npy->commit();
+  if (npy) fill_to(inputs.count()), npy->commit();
   warn_if_cut(settings, model, truncated, inputs.count(), "texts", model.max_length());
   return code;
 }

@@ -74,15 +74,14 @@ bool is_empty(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.encode(text, {.add_special_tokens = false}).size() == 0;
 }
 
-AttentionSteps work(const Settings& settings, const TextModel* model) {
+AttentionSteps work(const Settings& settings, const std::string& text, const TextModel* model) {
   const WhichHead which{.layer = settings.layer.value_or(1) - 1, .head = settings.head.value_or(1) - 1};
   if (!model) {
     check_layer_and_head(settings, 1, 2, "the worked example");
     return explain_you_found_me(which.head);
   }
   const Config& config = model->model().config();
-  check_layer_and_head(settings, config.layers, config.heads, "this model");
-  const std::string text = settings.words.empty() ? "You found me" : settings.words[0];
+  check_layer_and_head(settings, config.depth(), config.heads, "this model");
   for (const std::string& each : {text, settings.pair.value_or(text)})
     if (is_empty(model->tokenizer(), each))
       throw Error("the text has no words, so there is nothing to explain", "a text with at least one word");
@@ -100,21 +99,21 @@ int explain_command(const Settings& settings) {
   // $BERTIE_MODEL alone does not replace the example: it is what one asks for with no text.
   std::optional<TextModel> model;
   if (settings.model || !settings.words.empty()) model = load_model(settings);
-  const AttentionSteps steps = work(settings, model ? &*model : nullptr);
-  const std::string text = settings.words.empty() ? "You found me" : settings.words[0];
+  const std::string text =
+      settings.words.empty() ? "You found me" : valid_text(settings, settings.words[0], "the text");
+  const AttentionSteps steps = work(settings, text, model ? &*model : nullptr);
   if (settings.json) return print_json(steps, input_of(text, settings.pair)), 0;
 
-  std::vector<std::string> labels;
-  for (const std::string& token : steps.tokens) labels.push_back(printable(token));
-  labels = unique_labels(labels);
+  const std::vector<std::string> labels = unique_labels(printable_all(steps.tokens));
   size_t query = middle_word(steps.tokens);
   if (settings.query)
     query = find_query(steps, labels, *settings.query, model ? &model->tokenizer() : nullptr);
 
   const Style style = Style::for_output();
   const size_t width = output_width();
+  const auto quoted = [](std::string_view t) { return '"' + cut(printable(t.substr(0, 1000)), 60) + '"'; };
   print("{}\n",
-        style.bold(cut(in_quotes(text) + (settings.pair ? " and " + in_quotes(*settings.pair) : ""), width)));
+        style.bold(cut(quoted(text) + (settings.pair ? " and " + quoted(*settings.pair) : ""), width)));
   print(wrap(
       fmt::format("Self-attention step by step: {}head {} of {}, {} tokens of {} numbers, d_k = {}. Worked "
                   "out: \"{}\"{}. Digits are rounded; --json has them all.",

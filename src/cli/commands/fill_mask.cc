@@ -36,28 +36,23 @@ int fill_mask_command(const Settings& settings) {
   const TextModel model = load_model(settings, Head::kMaskedLm);
   check_targets(settings, model.tokenizer());
   const Style style = Style::for_output();
-  const Tokenizer& tokenizer = model.tokenizer();
-  const std::string_view mask = tokenizer.token(tokenizer.mask_id());
   const FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};
   size_t cut = 0;
   const int code = for_each_input(
       settings, inputs, {},
-      [&](std::span<const Input> block) {
-        // Of one text the library itself says what it lacks.
-        if (inputs.only_one()) return std::vector{model.fill_mask(block[0].a, options)};
-        return model.fill_mask(texts_of(block), options);
-      },
+      [&](std::span<const Input> block) { return model.fill_mask(texts_of(block), options); },
       [&](const Input& input, const MaskFilling& result) {
         cut += result.truncated;
-        if (settings.json) {
-          print(to_json(result, input_of(input)) + "\n");
-        } else {
-          if (!inputs.only_one()) print_heading(style, "text", input.index, input.a);
-          print_table(style, result.masks);
+        if (result.masks.empty()) {
+          try {
+            model.fill_mask(input.a, options);  // of one text the library says what it lacks
+          } catch (const Error& error) {
+            return inputs.fail(input, error);
+          }
         }
-        if (result.masks.empty())
-          inputs.fail(input,
-                      Error("there is no mask", fmt::format("write {} where a word is missing", mask)));
+        if (settings.json) return print(to_json(result, input_of(input)) + "\n");
+        if (!inputs.only_one()) print_heading(style, "text", input.index, input.a);
+        print_table(style, result.masks);
       });
   warn_if_cut(settings, model, cut, inputs.count(), "texts");
   return code;

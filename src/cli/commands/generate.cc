@@ -14,13 +14,6 @@ GenerateOptions options_of(const Settings& settings) {
   options.top_p = settings.top_p.value_or(1);
   options.repetition_penalty = settings.repetition_penalty.value_or(1);
   options.seed = settings.seed.value_or(options.seed);
-  if (!(options.top_p > 0 && options.top_p <= 1))
-    throw UsageError(fmt::format("--top-p takes a probability above 0 and at most 1, not {}", options.top_p),
-                     "--top-p 0.9");
-  if (!(options.repetition_penalty > 0))
-    throw UsageError(
-        fmt::format("--repetition-penalty takes a number above 0, not {}", options.repetition_penalty),
-        "--repetition-penalty 1.2");
   return options;
 }
 
@@ -54,7 +47,7 @@ int generate_command(const Settings& settings) {
   const int code = for_each_input(
       settings, inputs, {.most = settings.json ? ForEach{}.most : 1},
       [&](std::span<const Input> block) {
-        if (settings.json) return model.generate(texts_of(block), options);
+        if (settings.json || block.empty()) return model.generate(texts_of(block), options);
         print("{}{}", block[0].index > 0 ? "\n" : "", style.dim(readable(block[0].a)));
         return std::vector{model.generate(block[0].a, options)};
       },
@@ -63,15 +56,12 @@ int generate_command(const Settings& settings) {
         full += made.finish_reason == FinishReason::kModelLength;
         cut_prompts += made.prompt_truncated > 0;
       });
-  if (settings.quiet) return code;
-  if (full > 0)
+  if (full > 0 && !settings.quiet)
     warn(fmt::format("{} of {} texts stopped at the {} tokens that this model can read", full, inputs.count(),
-                     model.max_length(Head::kCausalLm)),
+                     model.task_max_length()),
          "a shorter prompt, or fewer --max-new-tokens");
-  if (cut_prompts > 0)
-    warn(fmt::format("{} of {} prompts had more than {} tokens: only their ends were read", cut_prompts,
-                     inputs.count(), model.max_length(Head::kCausalLm)),
-         "a shorter prompt");
+  warn_if_cut(settings, cut_prompts, inputs.count(), "prompts", model.task_max_length(),
+              "a shorter prompt: of a long one the end is read");
   return code;
 }
 

@@ -15,22 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string pooling_text(const Pooling& pooling) {
-  std::vector<std::string_view> parts;
-  if (pooling.cls) parts.push_back("cls");
-  if (pooling.mean) parts.push_back("mean");
-  if (pooling.max) parts.push_back("max");
-  if (pooling.mean_sqrt_length) parts.push_back("mean_sqrt_length");
-  return fmt::format("{}", fmt::join(parts, "+"));
-}
-
+// A snapshot's folder is called by its commit: then the name it was given by says more.
 std::string title_of(const Settings& named, const fs::path& directory) {
-  const bool by_name =
-      named.model && directory != *named.model;  // a snapshot's folder is called by its commit
-  return printable(by_name ? *named.model
-                   : directory.lexically_normal().filename().empty()
-                       ? directory.parent_path().filename().string()
-                       : directory.filename().string());
+  const std::string given = model_name(named);
+  if (directory != given) return printable(given);
+  const fs::path clean = directory.lexically_normal();
+  return printable((clean.has_filename() ? clean : clean.parent_path()).filename().string());
 }
 
 std::string stored_types(const ModelInfo& info) {
@@ -89,19 +79,15 @@ std::string_view commands_of(Head head) {
 void print_model(const ModelInfo& info, const auto& row) {
   const Config& config = *info.config;
   std::vector<std::string_view> heads, commands;
-  bool labelled = false;
-  for (Head head : info.heads) {
-    heads.push_back(head_name(head)), commands.push_back(commands_of(head));
-    labelled |= head == Head::kClassify || head == Head::kTag;
-  }
+  for (Head head : info.heads) heads.push_back(head_name(head)), commands.push_back(commands_of(head));
   row("family", config.model_type);
-  row("shape", fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", config.layers,
+  row("shape", fmt::format("{} layers × {} hidden × {} heads, feed-forward {} ({})", config.depth(),
                            config.hidden, config.heads, config.intermediate, printable(config.activation)));
   row("parameters", fmt::format("{}{}", with_commas(info.parameters),
                                 info.has_pooler ? ", pooler included" : ", no pooler"));
   row("heads", heads.empty() ? "none: hidden states, attention and vectors"
                              : fmt::format("{} ({})", fmt::join(heads, ", "), fmt::join(commands, ", ")));
-  if (labelled) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
+  if (info.has_labels()) row("labels", printable(fmt::format("{}", fmt::join(config.labels, ", "))));
   row("vocabulary", with_commas(config.vocabulary));
   row("tokenizer",
       info.tokenizer
@@ -111,8 +97,11 @@ void print_model(const ModelInfo& info, const auto& row) {
                                 info.max_length < config.max_tokens()
                                     ? fmt::format(" (there are positions for {})", config.max_tokens())
                                     : ""));
-  row("vector", fmt::format("{} numbers: {}{}{}", info.dimension, pooling_text(info.pooling),
-                            info.has_dense ? ", dense" : "", info.pooling.normalize ? ", normalized" : ""));
+  row("vector",
+      !info.no_vectors.empty()
+          ? fmt::format("none: {}", printable(info.no_vectors))
+          : fmt::format("{} numbers: {}{}{}", info.dimension, pooling_name(info.pooling),
+                        info.has_dense ? ", dense" : "", info.pooling.normalize ? ", normalized" : ""));
   row("stored as", stored_types(info));
   row("memory", fmt::format("{} for the weights, {} for 2,048 tokens at work", size_text(info.weights_bytes),
                             size_text(2048 * info.bytes_per_token)));
@@ -130,6 +119,7 @@ int info_command(const Settings& settings) {
   }
   const fs::path directory = model_directory(named);
   const ModelInfo info = describe(directory);
+  if (settings.strict && !info.no_vectors.empty()) throw Error(info.no_vectors);
   if (settings.strict && !info.warnings.empty())
     throw Error(info.warnings[0], "bertie convert --drop-unknown leaves them out");
   if (settings.json) return print(to_json(info) + "\n"), 0;

@@ -1,5 +1,6 @@
 // bertie next-sentence
 #include "cli/task.h"
+#include "cli/terminal/table.h"
 
 namespace bertie::cli {
 

@@ -1,6 +1,7 @@
 // bertie prepare
 #include <algorithm>
 
+#include "bertie/json.h"
 #include "cli/commands/data_texts.h"
 #include "cli/model.h"
 #include "cli/output.h"
@@ -8,32 +9,8 @@
 namespace bertie::cli {
 namespace {
 
-void add_part(JsonWriter& json, std::string_view name, const PartSummary& part) {
-  json.key(name)
-      .begin_object()
-      .field("shards", part.shards)
-      .field("documents", part.documents)
-      .field("sentences", part.sentences)
-      .field("tokens", part.tokens)
-      .field("unknown", part.unknown)
-      .field("text_bytes", part.text_bytes)
-      .field("file_bytes", part.file_bytes)
-      .end_object();
-}
-
 void report(const Prepared& prepared, const Settings& settings, double seconds) {
-  if (settings.json) {
-    JsonWriter json;
-    json.begin_object().field("out", *settings.out);
-    add_part(json, "train", prepared.train);
-    add_part(json, "held_out", prepared.held_out);
-    json.field("kept_shards", prepared.kept_shards)
-        .field("seconds", seconds)
-        .field("megabytes_per_second", double(prepared.tokenized_bytes) / 1e6 / std::max(seconds, 1e-6));
-    add_text_report(prepared.texts, json);
-    print(json.end_object().take() + "\n");
-    return;
-  }
+  if (settings.json) return print(to_json(prepared, *settings.out, seconds) + "\n");
   const auto line = [](std::string_view name, const PartSummary& part) {
     print("{}: {} shards, {}; {} documents, {} sentences, {} tokens from {} of text", name, part.shards,
           size_text(part.file_bytes), with_commas(part.documents), with_commas(part.sentences),
@@ -55,16 +32,13 @@ int prepare_command(const Settings& settings) {
   if (settings.cased && !settings.vocab)
     throw UsageError("--cased tells how to read a vocab.txt, but none was given",
                      "--vocab vocab.txt --cased");
-  const double held_out = settings.held_out.value_or(0);
-  if (!(held_out >= 0 && held_out < 1))
-    throw UsageError("--held-out is a share, from 0 to less than 1", "--held-out 0.01");
   TextMeter meter(settings);
   const Prepared prepared =
       prepare({.texts = text_options(settings, meter),
                .out = *settings.out,
                .tokenizer = settings.vocab ? *settings.vocab : tokenizer_directory(settings),
                .cased = settings.cased,
-               .held_out = held_out,
+               .held_out = settings.held_out.value_or(0),
                .shard_bytes = settings.shard_size.value_or(64) << 20,
                .threads = int(settings.threads.value_or(0)),
                .force = settings.force});

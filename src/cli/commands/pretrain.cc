@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "bertie/json_writer.h"
+#include "bertie/json.h"
 #include "bertie/launcher.h"
 #include "bertie/train.h"
 #include "cli/options.h"
@@ -81,17 +81,9 @@ uint64_t count_of(std::string_view option, std::string_view text) {
       fmt::format("{} 500M", option));
 }
 
-double share_of(const char* option, double value, bool may_be_none, const char* example) {
-  if ((value > 0 || (may_be_none && value == 0)) && value < 1) return value;
-  throw UsageError(fmt::format("{} takes a share {} 0 {} less than 1, not {}", option,
-                               may_be_none ? "from" : "above", may_be_none ? "to" : "and", value),
-                   fmt::format("{} {}", option, example));
-}
-
 TrainOptions train_options(const Settings& s) {
   TrainOptions o;
-  if (!s.out) throw UsageError("pretrain needs a folder for its checkpoints", "--out run");
-  o.out = *s.out, o.resume = s.resume;
+  o.out = s.out.value_or(""), o.resume = s.resume;
   o.batch = s.batch.value_or(o.batch), o.accumulate = s.accumulate.value_or(o.accumulate);
   o.steps = s.steps.value_or(0);
   if (s.token_limit) o.tokens = count_of("--tokens", *s.token_limit);
@@ -122,19 +114,16 @@ TrainOptions train_options(const Settings& s) {
 }
 
 PretrainJob job_of(const Settings& s) {
-  if (!s.data) throw UsageError("pretrain needs data", "--data FOLDER, which bertie prepare writes");
-  if (!s.model_size && !s.config && !s.from)
-    throw UsageError("pretrain needs to know what model to make", "--size tiny");
   PretrainJob job;
   job.train = train_options(s);
-  job.data = *s.data;
+  job.data = s.data.value_or("");
   job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
   job.objective = s.objective.value_or(job.objective);
   job.max_length = s.max_length.value_or(job.max_length);
-  job.mask_rate = share_of("--mask-rate", s.mask_rate.value_or(job.mask_rate), false, "0.15");
+  job.mask_rate = s.mask_rate.value_or(job.mask_rate);
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
-  if (s.dropout) job.dropout = share_of("--dropout", *s.dropout, true, "0.1");
+  if (s.dropout) job.dropout = *s.dropout;
   job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
   return job;
@@ -217,27 +206,9 @@ std::string resume_command(const Settings& settings, const Launcher& launcher) {
 }
 
 void report(const TrainResult& result, const Settings& settings, const Launcher& launcher) {
-  constexpr const char* kEnds[] = {"limit", "stopped", "patience"};
-  if (settings.json) {
-    JsonWriter json;
-    json.begin_object()
-        .field("checkpoint", result.checkpoint.string())
-        .field("ended", kEnds[size_t(result.end)])
-        .field("steps", result.step)
-        .field("tokens", result.tokens)
-        .field("skipped", result.skipped)
-        .field("seconds", result.seconds)
-        .field("loss", result.loss);
-    if (result.best_step > 0)
-      json.key("best")
-          .begin_object()
-          .field("step", result.best_step)
-          .field("loss", result.best_loss)
-          .end_object();
-    if (result.end == TrainEnd::kStopped) json.field("resume", resume_command(settings, launcher));
-    print(json.end_object().take() + "\n");
-    return;
-  }
+  const std::string resume =
+      result.end == TrainEnd::kStopped ? resume_command(settings, launcher) : std::string();
+  if (settings.json) return print(to_json(result, resume) + "\n");
   print("{}: {} steps, {} tokens in {}, loss {:.3f}\n", printable(result.checkpoint.string()),
         with_commas(result.step), with_commas(result.tokens), duration_text(result.seconds), result.loss);
   if (result.best_step > 0)
@@ -247,8 +218,7 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
     print("there was no evaluation on held-out data: the model to use is {}\n",
           printable((std::filesystem::path(*settings.out) / "last").string()));
   if (result.end == TrainEnd::kPatience) print("ended because the held-out loss no longer fell\n");
-  if (result.end == TrainEnd::kStopped)
-    print("stopped; it goes on with:\n  {}\n", printable(resume_command(settings, launcher)));
+  if (!resume.empty()) print("stopped; it goes on with:\n  {}\n", printable(resume));
 }
 
 TrainEvents events_of(const Settings& settings, TrainLine& line, const Launcher& launcher) {
@@ -259,17 +229,18 @@ TrainEvents events_of(const Settings& settings, TrainLine& line, const Launcher&
     warn(error.what(), error.hint().empty() ? resume_command(settings, launcher) : error.hint());
   };
   if (settings.quiet) return events;
-  const auto say = [](std::string_view what) { report_problem(what); };
-  events.note = say;
-  events.warning = [say](std::string_view what) { say(fmt::format("bertie: {}", what)); };
-  events.evaluated = [say](const EvalResult& r) {
+  events.note = report_problem;
+  events.warning = [](std::string_view what) { warn(what); };
+  events.evaluated = [](const EvalResult& r) {
     std::string text = fmt::format("step {}: held-out loss {:.3f}", r.step, r.loss);
     for (const Metric& m : r.metrics)
       text += fmt::format(", {} right {:.1f}%", m.name == "label" ? "sentences" : "tokens", 100 * m.accuracy);
-    say(text + (r.best ? " (best)" : ""));
+    report_problem(text + (r.best ? " (best)" : ""));
   };
   if (settings.verbose)
-    events.saved = [say](const std::filesystem::path& path) { say(fmt::format("saved {}", path.string())); };
+    events.saved = [](const std::filesystem::path& path) {
+      report_problem(fmt::format("saved {}", path.string()));
+    };
   return events;
 }
 
@@ -280,7 +251,7 @@ int pretrain_command(const Settings& settings) {
   const Launcher launcher = Launcher::find();
   catch_stop_signals(launcher);
   if (launcher.several() && launcher.rank == 0 && launcher.process > 0 && !settings.quiet)
-    fmt::print(stderr, "bertie: to stop and save: kill -USR1 {}\n", launcher.process);
+    say("bertie: to stop and save: kill -USR1 {}\n", launcher.process);
   TrainLine line(!settings.quiet);
   const TrainResult result = pretrain(job, events_of(settings, line, launcher));
   end_progress_line();

@@ -79,8 +79,8 @@ int pull_command(const Settings& settings) {
   print("{}\n", printable(result.path.string()));
   if (settings.quiet) return 0;
   flush_output();
-  fmt::print(stderr, "{}{}\n", result.downloaded == 0 ? "Everything was here. " : "",
-             fmt::format("Next: bertie info {0}, or any command with --model {0}", printable(name)));
+  say("{}{}\n", result.downloaded == 0 ? "Everything was here. " : "",
+      fmt::format("Next: bertie info {0}, or any command with --model {0}", printable(name)));
   return 0;
 }
 
@@ -105,8 +105,7 @@ int models_command(const Settings& settings) {
   print(table.text(Style::for_output(), is_terminal(1) ? output_width() : 1000));
   if (settings.verbose)
     for (const CachedModel& model : models)
-      if (!model.problem.empty())
-        fmt::print(stderr, "{}: {}\n", printable(model.name), printable(model.problem));
+      if (!model.problem.empty()) say("{}: {}\n", printable(model.name), printable(model.problem));
   return 0;
 }
 

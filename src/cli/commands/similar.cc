@@ -56,23 +56,23 @@ void print_ranking(const Settings& settings, std::vector<Hit> hits) {
   if (!settings.json) print(table.text(Style::for_output(), output_width()));
 }
 
-void print_matrix(const Settings& settings, std::span<const std::string> texts,
-                  std::span<const float> cosines) {
+void print_matrix(const Settings& settings, std::span<const Input> texts, std::span<const float> cosines) {
   const size_t n = texts.size();
   if (settings.json) {
     for (size_t i = 0; i < n; ++i)
-      print(scores_to_json(cosines.subspan(i * n, n), {.index = i, .text = texts[i]}) + "\n");
+      print(scores_to_json(cosines.subspan(i * n, n), input_of(texts[i])) + "\n");
     return;
   }
+  if (n == 0) return;
   const Style style = Style::for_output();
   std::vector<std::string> labels;
-  for (size_t i = 0; i < n; ++i) labels.push_back(fmt::format("{}", i + 1));
+  for (size_t i = 0; i < n; ++i) labels.push_back(fmt::format("{}", texts[i].index + 1));
   print("cosine of each text with each other, in percent\n\n");
   print(heat_table(labels, {cosines.data(), n, n}, style, output_width()));
   print("\n");
   for (size_t i = 0; i < n; ++i)
     print("  {} {}\n", pad_left(labels[i], 3),
-          cut(printable(texts[i].substr(0, 400)), output_width() - std::min<size_t>(output_width(), 7)));
+          cut(printable(texts[i].a.substr(0, 400)), output_width() - std::min<size_t>(output_width(), 7)));
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ int similar_command(const Settings& settings) {
   std::vector<float> query, all;
   if (settings.query) query = model.embed(*settings.query).values;
   Best best(settings.top.value_or(10));
-  std::vector<std::string> texts;
+  std::vector<Input> texts;
   const int code = for_each_input(
       settings, inputs, {.shows_results = false},
       [&](std::span<const Input> block) {
@@ -97,7 +97,7 @@ int similar_command(const Settings& settings) {
       [&](const Input& input, const Embedding& embedding) {
         cut_texts += embedding.truncated;
         if (settings.query) return best.add({input.index, cosine(query, embedding.values), input.a});
-        texts.push_back(input.a);
+        texts.push_back(input);
         all.insert(all.end(), embedding.values.begin(), embedding.values.end());
       });
   if (settings.query) {

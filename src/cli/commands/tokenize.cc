@@ -29,9 +29,6 @@ Tokenizer load_tokenizer(const Settings& settings) {
   }
   const std::filesystem::path path = *settings.vocab;
   if (!settings.cased) return Tokenizer::load(path);
-  if (path.extension() == ".json")
-    throw UsageError("--cased is for a vocab.txt; a tokenizer.json says itself whether it is cased",
-                     "leave out --cased");
   return Tokenizer::from_vocab(path, {.lowercase = false});
 }
 
@@ -128,10 +125,8 @@ int tokenize_command(const Settings& settings) {
         for (size_t w = 0; w < windows.size(); ++w)
           printer(input.index, input.a, settings.stride ? std::optional(w) : std::nullopt, windows[w]);
       });
-  if (truncated > 0 && !settings.quiet)
-    warn(fmt::format("{} of {} texts had more than {} tokens and were cut", truncated, inputs.count(),
-                     *settings.max_length),
-         "a larger --max-length, or --stride N for windows over the whole text");
+  warn_if_cut(settings, truncated, inputs.count(), "texts", options.max_length,
+              "a larger --max-length, or --stride N for windows over the whole text");
   return code;
 }
 

@@ -1,6 +1,7 @@
 // bertie vocab
 #include <fmt/format.h>
 
+#include "bertie/json.h"
 #include "cli/commands/data_texts.h"
 #include "cli/output_file.h"
 
@@ -17,7 +18,8 @@ int vocab_command(const Settings& settings) {
   options.size = settings.size.value_or(options.size);
   options.min_frequency = settings.min_frequency.value_or(options.min_frequency);
   options.alphabet_limit = settings.alphabet_limit.value_or(options.alphabet_limit);
-  check_output(settings, options.out, settings.words);
+  for (const std::filesystem::path& out : {options.out, options.out.parent_path() / "tokenizer_config.json"})
+    check_not_read(settings, out, settings.words);
   const LearnedVocabulary learned = learn_vocabulary(options);
   meter.finish(learned.text_bytes);
 
@@ -28,16 +30,7 @@ int vocab_command(const Settings& settings) {
          "a sample of the texts, or split them by language");
   const std::string out = options.out.string();
   if (settings.json) {
-    JsonWriter json;
-    json.begin_object()
-        .field("out", out)
-        .field("tokens", learned.tokens.size())
-        .field("words", learned.words)
-        .field("different_words", learned.different_words)
-        .field("text_bytes", learned.text_bytes)
-        .field("seconds", meter.seconds());
-    add_text_report(learned.texts, json);
-    print(json.end_object().take() + "\n");
+    print(to_json(learned, out, meter.seconds()) + "\n");
   } else {
     print("{}: {} tokens from {} words, {} of them different\n", out, with_commas(learned.tokens.size()),
           with_commas(learned.words), with_commas(learned.different_words));

@@ -19,10 +19,10 @@ std::vector<float> mean_over_heads(const Attention& attention, size_t layer) {
   return mean;
 }
 
-std::vector<std::string> printable_tokens(const Attention& attention) {
-  std::vector<std::string> tokens;
-  for (const std::string& token : attention.tokens) tokens.push_back(printable(token));
-  return tokens;
+std::vector<std::string> printable_all(std::span<const std::string> texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(printable(text));
+  return all;
 }
 
 std::vector<std::string> unique_labels(const std::vector<std::string>& tokens) {

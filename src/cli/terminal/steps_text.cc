@@ -42,9 +42,7 @@ class Story {
  public:
   Story(const AttentionSteps& steps, const StepsView& view, const Style& style, size_t width)
       : s_(steps), view_(view), style_(style), width_(width), q_(view.query) {
-    std::vector<std::string> tokens;
-    for (const std::string& token : s_.tokens) tokens.push_back(printable(token));
-    labels_ = unique_labels(tokens);
+    labels_ = unique_labels(printable_all(s_.tokens));
     const std::vector<size_t> order = by_weight(s_, q_);
     k_ = order[0];
     if (s_.n() > kWholeText) {
@@ -68,7 +66,13 @@ class Story {
 
  private:
   std::string quoted(size_t token) const { return '"' + short_label(labels_[token], 20) + '"'; }
-  std::string root() const { return fmt::format("√{}", s_.q.cols); }
+  // What scores are divided by: √d_k; but some GPT-2s do without the root, or take the layer's number too.
+  std::string divisor() const {
+    const auto is_whole = [](double x) { return x > 0.5 && std::abs(x - std::round(x)) < 1e-4; };
+    const double all = 1 / s_.scale, rest = all / std::sqrt(double(s_.q.cols));
+    if (!is_whole(rest)) return fmt::format("{}", is_whole(all) ? std::round(all) : all);
+    return rest < 1.5 ? fmt::format("√{}", s_.q.cols) : fmt::format("({:.0f}·√{})", rest, s_.q.cols);
+  }
 
   void step(std::string formula, const Grid& made, std::string explanation) {
     const std::string shape = fmt::format("({})", shape_of(made));
@@ -171,20 +175,22 @@ class Story {
   }
 
   void scaled() {
-    step("Q·Kᵀ / " + root(), s_.scaled,
-         "scaled by √d_k, the root of a key's size: the more numbers a key has, the larger its scores get, "
-         "and softmax would turn into all or nothing");
+    step("Q·Kᵀ / " + divisor(), s_.scaled,
+         divisor().find("√") == std::string::npos
+             ? "this model does without √d_k, the root of a key's size"
+             : "scaled by √d_k, the root of a key's size: the more numbers a key has, the larger its "
+               "scores get, and softmax would turn into all or nothing");
     show({square(s_.scaled)});
     if (view_.brief) return;
     out_ += '\n';
     line(fmt::format("{}·{}: {} / {} = {} / {:.4f} = {}", quoted(q_), quoted(k_),
-                     shown(s_.scores(q_, k_), decimals_for(s_.scores)), root(),
-                     shown(s_.scores(q_, k_), decimals_for(s_.scores)), std::sqrt(double(s_.q.cols)),
+                     shown(s_.scores(q_, k_), decimals_for(s_.scores)), divisor(),
+                     shown(s_.scores(q_, k_), decimals_for(s_.scores)), 1 / s_.scale,
                      shown(s_.scaled(q_, k_), decimals_for(s_.scaled))));
   }
 
   void softmax() {
-    step(fmt::format("softmax(Q·Kᵀ / {})", root()), s_.weights,
+    step(fmt::format("softmax(Q·Kᵀ / {})", divisor()), s_.weights,
          "each row becomes weights that sum to 1: who looks at whom");
     MatrixText weights = square(s_.weights);
     weights.shaded = true;
@@ -229,7 +235,7 @@ class Story {
       if (narrow)
         table.add({key, shown(e, 4), shown(weight, 4)});
       else
-        table.add({key, score, scaled, shown(e, 4), shown(weight, 4), bar(weight)});
+        table.add({key, score, scaled, shown(e, 4), shown(weight, 4), bar(float(weight), 12)});
     };
     const std::vector<size_t> keys = tokens_.empty() ? all_of(s_.n()) : by_weight(s_, q_);
     const size_t listed = tokens_.empty() ? s_.n() : kTopKeys;
@@ -250,14 +256,9 @@ class Story {
     each_line(table.text(style_, width_ - 4), [&](const std::string& line) { out_ += "    " + line + '\n'; });
     out_ += '\n';
   }
-  static std::string bar(double weight) {
-    std::string out;
-    for (long i = std::lround(std::clamp(weight, 0.0, 1.0) * 12); i > 0; --i) out += "█";
-    return out;
-  }
 
   void output() {
-    step(fmt::format("softmax(Q·Kᵀ / {})·V", root()), s_.output,
+    step(fmt::format("softmax(Q·Kᵀ / {})·V", divisor()), s_.output,
          "the output: for each token a mix of what all tokens tell, by its weights");
     show({rows("", s_.output)});
     if (view_.brief) return;

@@ -33,6 +33,15 @@ std::string Table::text(const Style& style, size_t width) const {
   return out;
 }
 
+std::string bar(float share, size_t width) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  if (!(share > 0)) return {};
+  const auto eighths = size_t(std::lround(std::min(share, 1.0f) * float(width) * 8));
+  std::string out;
+  for (size_t i = 0; i < eighths / 8; ++i) out += "█";
+  return out + kEighths[eighths % 8];
+}
+
 namespace {
 
 struct Shade {
@@ -78,6 +87,7 @@ std::string heat_legend(const Style& style) {
 std::string heat_table(std::span<const std::string> labels, Matrix<const float> weights, const Style& style,
                        size_t width) {
   constexpr size_t kLeastCell = 5, kMostCell = 9, kMostLabel = 14, kIndent = 2;
+  if (weights.cols() == 0) return {};
   size_t widest = 0;
   for (const std::string& label : labels) widest = std::max(widest, display_width(label));
   const size_t label_width = std::min(widest, kMostLabel);

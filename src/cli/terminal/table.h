@@ -25,6 +25,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// A bar of up to `width` columns, in eighths of one.
+std::string bar(float share, size_t width);
+
 // Weights from 0 to 1 as shaded percentages, one row a token; as many columns beside each other as fit.
 // Labels are printable text.
 std::string heat_table(std::span<const std::string> labels, Matrix<const float> weights, const Style& style,

@@ -15,16 +15,10 @@
 namespace bertie::cli {
 namespace {
 
-// Marks and overrides of writing direction could make a line read as something that it is not.
-bool turns_direction(uint32_t point) {
-  return point == 0x061C || point == 0x200E || point == 0x200F || (point >= 0x202A && point <= 0x202E) ||
-         (point >= 0x2066 && point <= 0x2069);
-}
-
 // Columns of one code point; -1 for what a terminal should not get. main() sets a UTF-8 locale for wcwidth.
 int columns_of(uint32_t point) {
   if (point < 0x7F) return point < 0x20 ? -1 : 1;
-  if (point < 0xA0 || point == 0x2028 || point == 0x2029 || turns_direction(point)) return -1;
+  if (point < 0xA0 || misleads(point)) return -1;
   return wcwidth(wchar_t(point));
 }
 
@@ -56,9 +50,14 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string in_quotes(std::string_view text) {
-  return '"' + cut(printable(text.substr(0, 1000)), 60) +
-         '"';  // long texts need not be looked at to their end
+std::string verbatim(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '`' ? "\\`" : std::string(1, c);
+  return out;
+}
+
+std::string in_quotes(std::string_view text) {  // long texts need not be looked at to their end
+  return '"' + verbatim(cut(printable(text.substr(0, 1000)), 60)) + '"';
 }
 
 size_t display_width(std::string_view text) {

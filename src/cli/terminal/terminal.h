@@ -8,7 +8,9 @@ namespace bertie::cli {
 // Text from anywhere, safe to send to a terminal: control characters, bytes that are not UTF-8 and marks
 // that change the direction of writing are spelled out ("\x1b").
 std::string printable(std::string_view text);
-std::string in_quotes(std::string_view text);  // the same in quotes, cut at 60 columns
+// For messages, where names in backticks become flags (fields.h): a text's own backticks stay.
+std::string verbatim(std::string_view text);
+std::string in_quotes(std::string_view text);  // printable, verbatim, in quotes, and cut at 60 columns
 
 // Columns that printable text takes: 2 for most East Asian characters, 0 for combining marks.
 size_t display_width(std::string_view text);

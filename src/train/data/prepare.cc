@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -232,36 +233,70 @@ nlohmann::ordered_json settings_json(const PrepareOptions& options, const Corpus
           {"shard_bytes", options.shard_bytes}};
 }
 
-// So that Tokenizer::load(out) gives the tokenizer of the shards, whose fingerprint this is.
-void copy_tokenizer(const PrepareOptions& options, const OutFolder& out, const Fingerprint& fingerprint) {
-  std::error_code error;
-  const fs::path given = options.tokenizer;
-  const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
-  const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  // Files of another tokenizer; but not where the given one is among them.
-  if (options.force && !fs::equivalent(beside, out.path(), error))
-    for (const fs::path& old : tokenizer_files_in(out.path())) fs::remove(old);
-  const auto copy = [&](const fs::path& from, const std::string& name) {
-    if (!fs::exists(from, error) || fs::equivalent(from, out.path() / name, error)) return;
-    out.write(name, io::MappedFile(from).text());
-  };
-  std::string name = file.filename().string();
-  if (name != "merges.txt" && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
-    name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
-  copy(file, name);
-  if (options.cased) {
-    out.write("tokenizer_config.json",
-              "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n");
-  } else {
-    if (name == "merges.txt") copy(beside / "vocab.json", "vocab.json");
-    for (const std::string_view other : io::kTokenizerCompanions)
-      if (other != "merges.txt" || name == "vocab.json") copy(beside / other, std::string(other));
+// What to write so that Tokenizer::load(out) gives the tokenizer of the shards.
+class TokenizerCopy {
+ public:
+  TokenizerCopy(const PrepareOptions& options, const OutFolder& out) : out_(out) {
+    std::error_code error;
+    const fs::path given = options.tokenizer;
+    const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
+    const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    const auto add = [&](const fs::path& from, const std::string& name) {
+      if (fs::exists(from, error)) files_[name] = io::MappedFile(from).text();
+    };
+    std::string name = file.filename().string();
+    if (name != "merges.txt" && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
+      name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
+    add(file, name);
+    if (options.cased) {
+      files_["tokenizer_config.json"] =
+          "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n";
+    } else {
+      if (name == "merges.txt") add(beside / "vocab.json", "vocab.json");
+      for (const std::string_view other : io::kTokenizerCompanions)
+        if (other != "merges.txt" || name == "vocab.json") add(beside / other, std::string(other));
+    }
+    remove_others(options.force, fs::equivalent(beside, out.path(), error));
+    for (const auto& [own, text] : files_)
+      if (is_own(own) || !fs::exists(out.path() / own)) written_.push_back(own);
   }
-  if (fingerprint_of(Tokenizer::load(out.path())) != fingerprint)
-    throw Error(fmt::format("{} has files of another tokenizer, such as {}", out.path().string(),
-                            Tokenizer::file_in(out.path()).filename().string()),
-                "`force` removes them; or another `out`", "out");
-}
+
+  // The names of those that are not somebody else's.
+  const std::vector<std::string>& written() const { return written_; }
+  void write(const Fingerprint& fingerprint) const {
+    for (const std::string& name : written_) out_.write(name, files_.at(name));
+    if (fingerprint_of(Tokenizer::load(out_.path())) != fingerprint)
+      refuse(Tokenizer::file_in(out_.path()).filename().string(), false);
+  }
+
+ private:
+  bool is_own(const std::string& name) const { return std::ranges::find(own_, name) != own_.end(); }
+  [[noreturn]] void refuse(const std::string& file, bool removable) const {
+    throw Error(fmt::format("{} has files of another tokenizer, such as {}", out_.path().string(), file),
+                removable ? "`force` removes them; or another `out`" : "another `out`", "out");
+  }
+  // Those of an earlier run, where `force` says so. All others stay, and then this run does not begin.
+  void remove_others(bool force, bool among_them) {
+    try {
+      own_ = read_manifest(out_.path()).tokenizer_files;
+    } catch (const Error&) {  // none, or a broken one: nothing is known to be ours
+    }
+    std::vector<fs::path> others;
+    for (const fs::path& path : tokenizer_files_in(out_.path())) {
+      const auto mine = files_.find(path.filename().string());
+      if (mine == files_.end() ? !among_them : io::MappedFile(path).text() != mine->second)
+        others.push_back(path);
+    }
+    for (const fs::path& path : others)
+      if (const std::string name = path.filename().string(); !force || !is_own(name))
+        refuse(name, is_own(name));
+    for (const fs::path& path : others) fs::remove(path);
+  }
+
+  const OutFolder& out_;
+  std::map<std::string, std::string> files_;
+  std::vector<std::string> own_, written_;
+};
 
 // Error where the folder has shards that this run cannot continue.
 void check_shards(const OutFolder& out, const std::string& settings) {
@@ -277,6 +312,9 @@ void check_shards(const OutFolder& out, const std::string& settings) {
 }
 
 Prepared prepare_into(const PrepareOptions& options) {
+  if (!(options.held_out >= 0 && options.held_out < 1))
+    throw Error(fmt::format("`held_out` {} is not a share, from 0 to less than 1", options.held_out),
+                "`held_out` 0.01", "held_out");
   const Tokenizer tokenizer = options.cased ? Tokenizer::from_vocab(options.tokenizer, {.lowercase = false})
                                             : Tokenizer::load(options.tokenizer);
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
@@ -286,11 +324,13 @@ Prepared prepare_into(const PrepareOptions& options) {
   // File names may be any bytes.
   ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint)
                                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  if (!options.force) check_shards(out, manifest.settings);
+  const TokenizerCopy copy(options, out);
+  manifest.tokenizer_files = copy.written();
   if (options.force) out.remove(is_shard_name);
-  check_shards(out, manifest.settings);
-  copy_tokenizer(options, out, fingerprint);
   // Where there are shards their manifest stays: a complete one counts those that are missing now.
   if (!has_shards(out.path())) out.write(ShardManifest::kName, manifest.text());
+  copy.write(fingerprint);
 
   Side sides[] = {Side(Part::kTrain, out, fingerprint, tokenizer.vocab_size()),
                   Side(Part::kHeldOut, out, fingerprint, tokenizer.vocab_size())};

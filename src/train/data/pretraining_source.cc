@@ -193,10 +193,12 @@ class Source : public PretrainingSource {
     if (options_.max_length < least || options_.max_length > size_t{1} << 20)
       throw Error(fmt::format("sequences of {} tokens are not possible here", options_.max_length),
                   fmt::format("`max_length` from {} to {}", least, size_t{1} << 20), "max_length");
-    if (!(options_.mask_rate > 0 && options_.mask_rate <= 1) ||
-        !(options_.short_rate >= 0 && options_.short_rate <= 1))
-      throw Error("the rates of masks and of short sequences are shares from 0 to 1", "`mask_rate` 0.15",
-                  "mask_rate");
+    if (!(options_.mask_rate > 0 && options_.mask_rate <= 1))
+      throw Error(fmt::format("`mask_rate` {} is not a share above 0 and at most 1", options_.mask_rate),
+                  "`mask_rate` 0.15", "mask_rate");
+    if (!(options_.short_rate >= 0 && options_.short_rate <= 1))
+      throw Error(fmt::format("`short_rate` {} is not a share", options_.short_rate), "`short_rate` 0.1",
+                  "short_rate");
     return {options_.objective, options_.max_length - special, options_.short_rate};
   }
 

@@ -45,6 +45,7 @@ void add(const ShardHeader& header, uint64_t file_bytes, PartSummary& to) {
 
 std::string ShardManifest::text() const {
   nlohmann::ordered_json json = {{"settings", nlohmann::ordered_json::parse(settings)},
+                                 {"tokenizer_files", tokenizer_files},
                                  {"complete", complete}};
   if (complete)
     for (const auto& [key, part] : {std::pair{"train", &train}, {"held_out", &held_out}})
@@ -64,6 +65,9 @@ ShardManifest read_manifest(const fs::path& folder) {
   ShardManifest manifest;
   if (const auto settings = json.find("settings"); settings != json.end())
     manifest.settings = settings->dump();
+  if (const auto files = json.find("tokenizer_files"); files != json.end() && files->is_array())
+    for (const nlohmann::json& file : *files)
+      if (file.is_string()) manifest.tokenizer_files.push_back(file.get<std::string>());
   const auto complete = json.find("complete");
   manifest.complete = complete != json.end() && *complete == true;
   if (!manifest.complete) return manifest;

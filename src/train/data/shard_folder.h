@@ -18,8 +18,9 @@ void add(const ShardHeader& header, uint64_t file_bytes, PartSummary& to);
 struct ShardManifest {
   static constexpr const char* kName = "shards.json";
 
-  std::string settings = "{}";  // a JSON object: what the shards are made from
-  bool complete = false;        // else the parts are not known yet
+  std::string settings = "{}";                    // a JSON object: what the shards are made from
+  std::vector<std::string> tokenizer_files = {};  // that were written for them, and not there before
+  bool complete = false;                          // else the parts are not known yet
   PartSummary train = {}, held_out = {};
 
   const PartSummary& part(Part which) const { return which == Part::kTrain ? train : held_out; }

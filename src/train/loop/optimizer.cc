@@ -7,7 +7,7 @@
 
 #include "bertie/error.h"
 #include "io/json.h"
-#include "kernels/optimise.h"
+#include "kernels/optimize.h"
 
 namespace bertie {
 namespace {

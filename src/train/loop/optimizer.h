@@ -1,5 +1,5 @@
 #pragma once
-// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimise.h has the formulas).
+// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimize.h has the formulas).
 //
 //   Optimizer optimizer(learner, options);
 //   const StepTaken taken = optimizer.step(rate);      // the gradients are 0 afterwards

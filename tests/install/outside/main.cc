@@ -31,7 +31,7 @@ int main() {
     bertie::find_model("organisation/model", hub);
     return std::printf("found a model that is not there\n"), 1;
   } catch (const bertie::Error& error) {
-    if (!std::strstr(error.hint().c_str(), "bertie::pull")) return std::printf("no hint\n"), 1;
+    if (!std::strstr(error.hint().c_str(), "`pull`")) return std::printf("no hint\n"), 1;
   }
 
   try {

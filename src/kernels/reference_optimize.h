@@ -1,10 +1,10 @@
 #pragma once
-// The optimisers as their authors write them, one number after the other; the specification of
-// kernels/optimise.h.
+// The optimizers as their authors write them, one number after the other; the specification of
+// kernels/optimize.h.
 #include <cmath>
 #include <span>
 
-#include "kernels/optimise.h"
+#include "kernels/optimize.h"
 
 namespace bertie::reference {
 

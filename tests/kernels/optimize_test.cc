@@ -1,8 +1,8 @@
-#include "kernels/optimise.h"
+#include "kernels/optimize.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/reference_optimise.h"
+#include "kernels/reference_optimize.h"
 #include "support/numbers.h"
 #include "support/targets.h"
 
@@ -66,12 +66,12 @@ void expect_like_the_reference(Update update, bool lamb) {
   });
 }
 
-TEST(Optimise, AdamIsTheReference) { expect_like_the_reference(adam_update, false); }
-TEST(Optimise, LambIsTheReference) { expect_like_the_reference(lamb_update, true); }
+TEST(Optimize, AdamIsTheReference) { expect_like_the_reference(adam_update, false); }
+TEST(Optimize, LambIsTheReference) { expect_like_the_reference(lamb_update, true); }
 
 // What PyTorch 2's torch.optim.AdamW gives for p = [0.5, -1, 2], gradients [0.1t, -0.3, 2/t] in steps t = 1
 // to 3, lr 0.1, betas (0.9, 0.999), eps 1e-6, weight_decay 0.01.
-TEST(Optimise, AdamIsPyTorchsAdamW) {
+TEST(Optimize, AdamIsPyTorchsAdamW) {
   std::vector<float> p{0.5f, -1, 2}, m(3), v(3);
   Team team;
   for (int t = 1; t <= 3; ++t) {
@@ -88,7 +88,7 @@ TEST(Optimise, AdamIsPyTorchsAdamW) {
 
 // The formula of BERT's own AdamWeightDecayOptimizer worked out in double, apart from this program: the same
 // parameters and gradients, no bias correction, decay beside the update.
-TEST(Optimise, WithoutCorrectionAdamIsBertsOwn) {
+TEST(Optimize, WithoutCorrectionAdamIsBertsOwn) {
   std::vector<float> p{0.5f, -1, 2}, m(3), v(3);
   Team team;
   for (int t = 1; t <= 3; ++t) {
@@ -100,7 +100,7 @@ TEST(Optimise, WithoutCorrectionAdamIsBertsOwn) {
 }
 
 // Likewise the formula of LAMB's paper, with bias correction.
-TEST(Optimise, LambIsThePapers) {
+TEST(Optimize, LambIsThePapers) {
   std::vector<float> p{0.5f, -1, 2}, m(3), v(3);
   Team team;
   for (int t = 1; t <= 3; ++t) {
@@ -116,7 +116,7 @@ TEST(Optimise, LambIsThePapers) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(p[i], expected[i], 1e-6) << i;
 }
 
-TEST(Optimise, TheSameBitsForAnyTeam) {
+TEST(Optimize, TheSameBitsForAnyTeam) {
   const size_t n = 200'003;
   for (Update update : {adam_update, lamb_update}) {
     std::vector<std::vector<float>> results;
@@ -134,7 +134,7 @@ TEST(Optimise, TheSameBitsForAnyTeam) {
   }
 }
 
-TEST(Optimise, LambTakesTheWholeStepWhereATensorIsZero) {
+TEST(Optimize, LambTakesTheWholeStepWhereATensorIsZero) {
   std::vector<float> p(40), g(40, 1.0f), m(40), v(40);
   Team team;
   lamb_update({.rate = 0.5, .correction1 = 10, .correction2 = 1000}, p, g, m, v, team);
@@ -144,7 +144,7 @@ TEST(Optimise, LambTakesTheWholeStepWhereATensorIsZero) {
   for (float x : q) EXPECT_EQ(x, 2.0f);
 }
 
-TEST(Optimise, SumOfSquaresIsExactToDoubleAndTheSameForAnyTeam) {
+TEST(Optimize, SumOfSquaresIsExactToDoubleAndTheSameForAnyTeam) {
   test::on_every_target([&] {
     for (size_t n : {0, 1, 5, 16, 31, 64, 1000, 70'001}) {
       const std::vector<float> x = test::random_floats(n, n + 1, -3, 3);
@@ -157,7 +157,7 @@ TEST(Optimise, SumOfSquaresIsExactToDoubleAndTheSameForAnyTeam) {
   });
 }
 
-TEST(Optimise, SumOfSquaresTellsWhatIsNotFiniteWhereverItIs) {
+TEST(Optimize, SumOfSquaresTellsWhatIsNotFiniteWhereverItIs) {
   Team team(2);
   for (size_t n : {1, 17, 40'000})
     for (size_t at : {size_t{0}, n / 2, n - 1}) {
@@ -171,7 +171,7 @@ TEST(Optimise, SumOfSquaresTellsWhatIsNotFiniteWhereverItIs) {
     }
 }
 
-TEST(Optimise, ClearClearsAllOfItAndNothingElse) {
+TEST(Optimize, ClearClearsAllOfItAndNothingElse) {
   Team team(2);
   for (size_t n : {0, 1, 100, 40'000}) {
     test::Guarded x(test::random_floats(n, 1, 1, 2), 1);

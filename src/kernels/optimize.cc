@@ -1,4 +1,4 @@
-#include "kernels/optimise.h"
+#include "kernels/optimize.h"
 
 #include <algorithm>
 #include <array>
@@ -6,12 +6,12 @@
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimise.cc"
+#define HWY_TARGET_INCLUDE "kernels/optimize.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#ifndef BERTIE_OPTIMISE_ONCE
-#define BERTIE_OPTIMISE_ONCE
+#ifndef BERTIE_OPTIMIZE_ONCE
+#define BERTIE_OPTIMIZE_ONCE
 namespace bertie::kernels {
 
 // A step's numbers as every element meets them.

@@ -1,5 +1,5 @@
 #pragma once
-// What an optimiser does to a run of parameters p with gradients g and moments m, v, all of one length.
+// What an optimizer does to a run of parameters p with gradients g and moments m, v, all of one length.
 //
 //   g' = g·scale                  scale: the clip of the global norm, 1 where there is none
 //   m  = β₁·m + (1 − β₁)·g'

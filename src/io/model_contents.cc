@@ -1,0 +1,180 @@
+#include "io/model_contents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bertie/error.h"
+#include "io/json.h"
+#include "io/model_file_names.h"
+
+namespace bertie::io {
+namespace {
+
+std::string in_folder(const std::string& folder, std::string_view file) {
+  return folder.empty() ? std::string(file) : fmt::format("{}/{}", folder, file);
+}
+
+constexpr std::string_view kPickle = "a pickle, which can run any code when it is read";
+constexpr std::string_view kTensorFlow = "a part of a TensorFlow checkpoint";
+constexpr std::string_view kToSafetensors =
+    "in Python: import torch; from safetensors.torch import save_file; "
+    "save_file({k: v.contiguous().clone() for k, v in torch.load(\"FILE\", weights_only=True).items()}, "
+    "\"model.safetensors\")";
+constexpr std::string_view kFromTensorFlow =
+    "in Python: import numpy, tensorflow as tf; r = tf.train.load_checkpoint(\"FILE\"); "
+    "numpy.savez(\"model.npz\", **{k: r.get_tensor(k) for k in r.get_variable_to_shape_map()})";
+constexpr std::string_view kFromTransformers =
+    "in Python: from transformers import AutoModel; "
+    "AutoModel.from_pretrained(\"FOLDER\").save_pretrained(\"NEW\"), "
+    "from the model that it was made from";
+
+constexpr OtherFormat kOtherFormats[] = {
+    {".bin", kPickle, kToSafetensors},
+    {".pt", kPickle, kToSafetensors},
+    {".pth", kPickle, kToSafetensors},
+    {".pkl", kPickle, kToSafetensors},
+    {".ckpt", "a TensorFlow checkpoint or a pickle", kFromTensorFlow},
+    {".index", kTensorFlow, kFromTensorFlow},
+    {".meta", kTensorFlow, kFromTensorFlow},
+    {".data-00000-of-00001", kTensorFlow, kFromTensorFlow},
+    {".h5", "a Keras file", kFromTransformers},
+    {".msgpack", "a Flax file", kFromTransformers},
+    {".onnx", "a graph whose weights have lost their names", kFromTransformers},
+};
+
+[[noreturn]] void refuse(const ModelFiles& files, const std::string& folder) {
+  const auto refuse_if_there = [&](std::string_view ending, std::string_view what, const std::string& hint) {
+    for (const std::string& file : files.list())
+      if (file.starts_with(in_folder(folder, "")) && file.ends_with(ending))
+        throw Error(
+            fmt::format("{} has no safetensors: its weights are in {}, {}", files.name(), quote(file), what),
+            hint);
+  };
+  const std::string by_transformers = fmt::format(
+      "with transformers in Python: AutoModel.from_pretrained(\"{}\").save_pretrained(\"DIR\") and the same "
+      "with "
+      "AutoTokenizer, then load DIR; docs/models.md has more",
+      files.name());
+  for (const OtherFormat& format : kOtherFormats)
+    refuse_if_there(format.ending, format.what,
+                    format.ending == ".onnx"
+                        ? "the model it was exported from, which mostly has model.safetensors"
+                        : by_transformers);
+  refuse_if_there(".npz", "NumPy's format", "download the file, then `convert` it");
+  throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", files.name(), kWeightsFile,
+                          kWeightsIndexFile, folder.empty() ? "it" : quote(folder)),
+              "a model with safetensors");
+}
+
+void add_shards(const ModelFiles& files, const std::string& folder, std::vector<std::string>& wanted) {
+  const std::string index = in_folder(folder, kWeightsIndexFile), name = files.name_of(index);
+  const nlohmann::json json = parse_json(files.read(index).text(), name);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) throw Error(fmt::format("{}: there is no weight_map", name));
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!shard.is_string() || !is_safe_path(shard.get<std::string>()))
+      throw Error(fmt::format("{}: the file of tensor {} is no file name", name, quote(tensor)));
+    shards.insert(in_folder(folder, shard.get<std::string>()));
+  }
+  for (const std::string& shard : shards) {
+    if (!files.has(shard)) throw Error(fmt::format("{} names {}, which is missing", name, quote(shard)));
+    wanted.push_back(shard);
+  }
+}
+
+}  // namespace
+
+const OtherFormat* other_format(std::string_view file) {
+  for (const OtherFormat& format : kOtherFormats)
+    if (file.ends_with(format.ending)) return &format;
+  return nullptr;
+}
+
+bool is_safe_path(const std::string& path) {
+  constexpr size_t kMost = 512;
+  if (path.empty() || path.size() > kMost) return false;
+  for (char c : path)
+    if (uint8_t(c) < 0x20 || c == 0x7F || c == '\\') return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = std::string_view(path).substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::vector<std::string> module_folders(const ModelFiles& files) {
+  if (!files.has(kModulesFile)) return {""};
+  const std::string name = files.name_of(kModulesFile);
+  const nlohmann::json list = parse_json(files.read(kModulesFile).text(), name);
+  if (!list.is_array() || list.empty()) throw Error(fmt::format("{}: expected a list of modules", name));
+  std::vector<std::string> folders;
+  for (const nlohmann::json& module : list) {
+    const std::filesystem::path path = get_string(module, "path", name, "");
+    std::string folder;
+    for (const auto& part : path)
+      if (!part.empty() && part != ".") folder = in_folder(folder, part.string());
+    if (path.is_absolute() || (!folder.empty() && !is_safe_path(folder)))
+      throw Error(fmt::format("{}: path {} leaves the model's folder", name, quote(path.string())));
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  }
+  return folders;
+}
+
+std::string transformer_folder(const ModelFiles& files) {
+  if (!files.has(kModulesFile)) return "";
+  try {
+    const std::string name = files.name_of(kModulesFile), folder = module_folders(files)[0];
+    const nlohmann::json list = parse_json(files.read(kModulesFile).text(), name);
+    if (get_string(list[0], "type", name).ends_with(".Transformer")) return folder;
+  } catch (const Error&) {  // whoever reads the modules says what is wrong with them
+  }
+  return "";
+}
+
+std::vector<std::string> files_read(const ModelFiles& files) {
+  std::vector<std::string> found, folders{""};
+  try {
+    folders = module_folders(files);
+  } catch (const Error&) {  // then the top is all
+  }
+  if (std::ranges::find(folders, "") == folders.end()) folders.push_back("");
+  for (const std::string& folder : folders) {
+    for (std::string_view file : small_model_files())
+      if (files.has(in_folder(folder, file))) found.push_back(in_folder(folder, file));
+    if (folder.empty() && !transformer_folder(files).empty())
+      continue;  // then the weights are not at the top
+    if (files.has(in_folder(folder, kWeightsFile))) {
+      found.push_back(in_folder(folder, kWeightsFile));
+    } else if (files.has(in_folder(folder, kWeightsIndexFile))) {
+      found.push_back(in_folder(folder, kWeightsIndexFile));
+      add_shards(files, folder, found);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> wanted_files(const ModelFiles& files) {
+  const std::vector<std::string> folders = module_folders(files);
+  const std::string transformer = transformer_folder(files);
+  if (const std::string config = in_folder(transformer, kConfigFile); !files.has(config))
+    throw Error(fmt::format("{} is not a model that Bertie knows: it has no {}", files.name(), config),
+                "a model for transformers or sentence-transformers");
+  const std::vector<std::string> all = files.list();
+  for (const std::string& folder : folders) {
+    if (files.has(in_folder(folder, kWeightsFile)) || files.has(in_folder(folder, kWeightsIndexFile)))
+      continue;
+    // A Dense module may have weights, a Pooling module has none.
+    if (folder == transformer || std::ranges::any_of(all, [&](const std::string& file) {
+          return !folder.empty() && file.starts_with(folder + "/") && other_format(file);
+        }))
+      refuse(files, folder);
+  }
+  return files_read(files);
+}
+
+}  // namespace bertie::io

@@ -1,0 +1,64 @@
+// What vocabularies, shards and runs report, as JSON; docs/json.md is the page of it.
+#include "bertie/json.h"
+
+#include <algorithm>
+
+#include "bertie/json_writer.h"
+
+namespace bertie {
+namespace {
+
+// What was wrong with the texts, where anything was.
+void add(JsonWriter& json, const TextReport& texts) {
+  if (!texts.skipped.empty()) {
+    json.key("skipped").begin_array();
+    for (const TextReport::SkippedFile& file : texts.skipped) json.value(file.path);
+    json.end_array();
+  }
+  if (texts.invalid_lines > 0)
+    json.field("invalid_lines", texts.invalid_lines).field("first_invalid", texts.first_invalid);
+}
+
+void add(JsonWriter& json, std::string_view name, const PartSummary& part) {
+  json.key(name).begin_object().field("shards", part.shards).field("documents", part.documents);
+  json.field("sentences", part.sentences).field("tokens", part.tokens).field("unknown", part.unknown);
+  json.field("text_bytes", part.text_bytes).field("file_bytes", part.file_bytes).end_object();
+}
+
+}  // namespace
+
+std::string to_json(const LearnedVocabulary& learned, std::string_view out, double seconds) {
+  JsonWriter json;
+  json.begin_object().field("out", out).field("tokens", learned.tokens.size()).field("words", learned.words);
+  json.field("different_words", learned.different_words).field("text_bytes", learned.text_bytes);
+  json.field("seconds", seconds);
+  add(json, learned.texts);
+  return json.end_object().take();
+}
+
+std::string to_json(const Prepared& prepared, std::string_view out, double seconds) {
+  JsonWriter json;
+  json.begin_object().field("out", out);
+  add(json, "train", prepared.train);
+  add(json, "held_out", prepared.held_out);
+  json.field("kept_shards", prepared.kept_shards).field("seconds", seconds);
+  json.field("megabytes_per_second", double(prepared.tokenized_bytes) / 1e6 / std::max(seconds, 1e-6));
+  add(json, prepared.texts);
+  return json.end_object().take();
+}
+
+std::string to_json(const TrainResult& result, std::string_view resume) {
+  constexpr std::string_view kEnds[] = {"limit", "stopped", "patience"};
+  JsonWriter json;
+  json.begin_object().field("checkpoint", result.checkpoint.string());
+  json.field("ended", kEnds[size_t(result.end)]).field("steps", result.step).field("tokens", result.tokens);
+  json.field("skipped", result.skipped).field("seconds", result.seconds).field("loss", result.loss);
+  if (result.best_step > 0) {
+    json.key("best").begin_object().field("step", result.best_step);
+    json.field("loss", result.best_loss).end_object();
+  }
+  if (result.end == TrainEnd::kStopped && !resume.empty()) json.field("resume", resume);
+  return json.end_object().take();
+}
+
+}  // namespace bertie
