@@ -9,6 +9,7 @@
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
 #include "io/safetensors.h"
+#include "model/family.h"
 
 namespace bertie {
 namespace {
