@@ -74,6 +74,7 @@ class HubServer {
   std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
 
   void add(const std::string& model, const std::string& file, const std::string& bytes) {
+    const std::lock_guard lock(mutex_);
     models_[model][file] = bytes;
     blobs_[sha256(bytes)] = bytes;
   }
