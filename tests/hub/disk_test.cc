@@ -82,7 +82,6 @@ TEST_F(HubPull, ADiskThatFillsUpMeanwhileKeepsWhatCame) {
         EXPECT_EQ(read(full_disk[0], &byte, 1), 1);
       };
   };
-  server_.requests();  // locks: the server's threads see what was set, whoever asks them
   const int code = on_a_small_disk(folder_.path(), [&] {
     options_.progress = [&, full = false](const PullProgress& p) mutable {
       if (!full && p.file == "model.safetensors" && p.done > 50'000) {

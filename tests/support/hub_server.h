@@ -78,8 +78,23 @@ class HubServer {
     models_[model][file] = bytes;
     blobs_[sha256(bytes)] = bytes;
   }
-  // May change what is about to be sent. Called by several threads.
-  std::function<void(const HubRequest&, HubReply&)> intercept;
+  // May change what is about to be sent. Called by several threads; set at any time.
+  class Intercept {
+   public:
+    using Function = std::function<void(const HubRequest&, HubReply&)>;
+    void operator=(Function function) {
+      const std::lock_guard lock(mutex_);
+      function_ = std::move(function);
+    }
+    Function get() const {
+      const std::lock_guard lock(mutex_);
+      return function_;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    Function function_;
+  } intercept;
   std::string cdn;  // where large files are; empty: here
 
   std::vector<HubRequest> requests() const {
@@ -129,7 +144,7 @@ class HubServer {
       requests_.push_back(request);
     }
     HubReply reply = usual(request);
-    if (intercept) intercept(request, reply);
+    if (const Intercept::Function function = intercept.get()) function(request, reply);
     if (reply.silent) return wait_for_the_end(connection);
     std::string head = fmt::format("HTTP/1.1 {} Whatever\r\nConnection: close\r\n", reply.status);
     if (!reply.headers.contains("Content-Length"))
