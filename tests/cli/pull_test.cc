@@ -128,7 +128,7 @@ TEST_F(PullCommand, CtrlCLeavesWhatTheNextPullGoesOnWith) {
   EXPECT_EQ(run({"embed", "-m", kName, "you"}, how_).code, 1);  // it does not look complete
   const Result begun = run({"models", "--json"}, how_);
   EXPECT_EQ(json::parse(begun.out)["complete"], false) << begun.out;
-  server_.intercept = {};
+  server_.intercept = nullptr;
   const Result r = run({"pull", "--json", kName}, how_);
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(json::parse(lines(r.out).back())["downloaded"], weights.size() - weights.size() / 2);

@@ -88,7 +88,7 @@ TEST_F(HubPull, WhatWasStoppedGoesOnWhereItStopped) {
   const uint64_t kept = fs::file_size(incomplete());
   EXPECT_GE(kept, 90'000u - 20'000u);
   EXPECT_LT(kept, weights_.size());
-  server_.intercept = {};
+  server_.intercept = nullptr;
   options_.progress = {};
   const PullResult result = run();
   expect_whole(result);
