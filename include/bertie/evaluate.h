@@ -33,12 +33,6 @@ struct Predictions {
   std::vector<PredictedAnswer> answers = {};    // kAnswer
 };
 
-struct NamedScore {
-  std::string name;   // "accuracy", "f1", "matthews", "pearson", "exact_match" …
-  double value = 0;   // from 0 to 1, correlations from −1; NaN where it is not defined
-  double low = 0, high = 0;  // the interval, where one was asked for; else equal to value
-};
-
 // Of one class, or of one kind of entity.
 struct ClassScore {
   std::string label;

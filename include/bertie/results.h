@@ -232,4 +232,11 @@ struct GenerateOptions {
   ProgressCallback progress = {};
 };
 
+// A number that says how good something is.
+struct NamedScore {
+  std::string name;          // "accuracy", "f1", "matthews", "pearson", "exact_match" …
+  double value = 0;          // from 0 to 1, correlations from −1; NaN where it is not defined
+  double low = 0, high = 0;  // the interval, where one was asked for; else equal to value
+};
+
 }  // namespace bertie

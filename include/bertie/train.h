@@ -17,6 +17,7 @@
 
 #include "bertie/error.h"
 #include "bertie/export.h"
+#include "bertie/results.h"
 
 namespace bertie {
 
@@ -70,7 +71,7 @@ struct TrainOptions {
 
   uint64_t eval_every = 500;     // steps between evaluations on held-out data; 0: none
   size_t eval_sequences = 1024;  // of an evaluation, at most, spread over all held-out data; 0: all of it
-  size_t patience = 0;           // evaluations without a better loss after which the run ends; 0: no end
+  size_t patience = 0;           // evaluations without a better result after which the run ends; 0: no end
 
   uint64_t save_every = 0;    // steps between checkpoints; 0: by time alone
   double save_seconds = 600;  // 0: by steps alone. At the end there is always one
@@ -102,8 +103,9 @@ struct TrainProgress {
 
 struct EvalResult {
   uint64_t step = 0;
-  double loss = 0;
+  double loss = 0;  // NaN where the job measures scores alone
   std::vector<Metric> metrics = {};
+  std::vector<NamedScore> scores = {};  // fine-tuning; the first decides which checkpoint is the best
   size_t sequences = 0;
   bool best = false;  // so far
 };
@@ -129,6 +131,7 @@ struct TrainResult {
   uint64_t step = 0, tokens = 0, skipped = 0;
   double seconds = 0, loss = 0;  // of the last log line
   double best_loss = 0;          // on held-out data
+  double best_score = 0;         // of a job with scores, which has no best_loss
   uint64_t best_step = 0;        // 0: there was no evaluation
   std::filesystem::path checkpoint = {};
 };

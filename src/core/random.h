@@ -2,9 +2,12 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011). A number is a pure function of
 // (seed, stream, counter), so any element can be drawn by any thread in any order, and drawn again.
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <utility>
 
 namespace bertie {
 
@@ -52,5 +55,24 @@ class Random {
   std::array<uint32_t, 4> words_{};
   int used_ = 4;
 };
+
+// The i-th of n in a random order, for i < n: a bijection on the next power of four (four Feistel rounds),
+// again until it falls below n. So an order of any length takes no memory.
+inline size_t shuffled(size_t i, size_t n, uint64_t seed, uint64_t epoch) {
+  constexpr uint32_t kStream = 0x50616972;
+  const unsigned half = (unsigned(std::bit_width(n - 1)) + 1) / 2;
+  const size_t mask = (size_t{1} << half) - 1;
+  do {
+    size_t left = i >> half, right = i & mask;
+    for (uint32_t round = 0; round < 4; ++round) {
+      const auto words =
+          philox({uint32_t(right), round, uint32_t(epoch), kStream}, {uint32_t(seed), uint32_t(seed >> 32)});
+      left ^= words[0] & mask;
+      std::swap(left, right);
+    }
+    i = left << half | right;
+  } while (i >= n);
+  return i;
+}
 
 }  // namespace bertie

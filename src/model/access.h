@@ -10,6 +10,10 @@ namespace bertie {
 struct WeightsAccess {
   static const Weights& of(const Model& model) { return model.weights(); }
   static const TransformerWeights& of(const Transformer& model) { return model.weights(); }
+  // A Model of weights that somebody else owns.
+  static Model view(const Weights& weights) {
+    return Model(std::shared_ptr<const Weights>(std::shared_ptr<const Weights>(), &weights));
+  }
 };
 
 inline const Weights& weights_of(const Model& model) { return WeightsAccess::of(model); }

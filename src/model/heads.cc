@@ -118,6 +118,15 @@ void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
     throw Error(fmt::format("{}: a term has targets, or values, or a teacher: one of them", name));
   if (!(term.temperature > 0))
     throw Error(fmt::format("{}: a temperature of {} is not above 0", name, term.temperature));
+  if (!term.class_weights.empty() || term.smoothing != 0) {
+    if ((term.head != Head::kClassify && term.head != Head::kTag) || term.targets.empty())
+      throw Error(fmt::format("{}: class weights and label smoothing are for classes", name));
+    if (!term.class_weights.empty() && term.class_weights.size() != outputs_of(w, term.head))
+      throw Error(fmt::format("{}: {} class weights for {} classes", name, term.class_weights.size(),
+                              outputs_of(w, term.head)));
+    if (!(term.smoothing >= 0 && term.smoothing < 1))
+      throw Error(fmt::format("{}: label smoothing of {} is not from 0 to below 1", name, term.smoothing));
+  }
   const bool answer = term.head == Head::kAnswer, hard = term.teacher.empty();
   const size_t classes = answer && hard ? SIZE_MAX : outputs_of(w, term.head);
   size_t wanted = batch.size();
@@ -188,6 +197,34 @@ HeadOutputs head_outputs(const Weights& w, const Batch& b, const Capture& captur
 
 namespace {
 
+// Cross-entropy with class weights and label smoothing: z becomes its gradient.
+LossSum weighted_loss(const LossTerm& term, Matrix<float> z) {
+  LossSum sum;
+  const double even = double(term.smoothing) / double(z.cols());
+  for (size_t r = 0; r < z.rows(); ++r) {
+    const std::span<float> row = z[r];
+    const int32_t target = term.targets[r];
+    if (target < 0) {
+      std::fill(row.begin(), row.end(), 0.0f);
+      continue;
+    }
+    const double weight = term.class_weights.empty() ? 1 : double(term.class_weights[size_t(target)]);
+    const float most = *std::max_element(row.begin(), row.end());
+    double total = 0, loss = 0;
+    for (const float x : row) total += std::exp(double(x) - double(most));
+    sum.right += row[size_t(target)] >= most && !std::isnan(total);
+    for (size_t j = 0; j < row.size(); ++j) {
+      const double wanted = even + (j == size_t(target) ? 1 - double(term.smoothing) : 0);
+      const double log_p = double(row[j]) - double(most) - std::log(total);
+      loss -= wanted * log_p;
+      row[j] = float(double(term.scale) * weight * (std::exp(log_p) - wanted));
+    }
+    sum.loss += weight * loss;
+    ++sum.count;
+  }
+  return sum;
+}
+
 // Regression and several labels: z becomes its gradient.
 LossSum value_loss(bool regression, std::span<const float> values, float scale, Matrix<float> z) {
   LossSum sum;
@@ -214,6 +251,7 @@ LossSum HeadLoss::loss_of(const LossTerm& term, Matrix<float> logits) const {
   if (!term.values.empty())
     return value_loss(w.config.problem == Problem::kRegression || logits.cols() == 1, term.values, term.scale,
                       logits);
+  if (!term.class_weights.empty() || term.smoothing > 0) return weighted_loss(term, logits);
   return kernels::cross_entropy(logits, term.targets, term.scale, gradient != nullptr, pass.team());
 }
 

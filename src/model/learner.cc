@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "bertie/error.h"
+#include "model/access.h"
 #include "model/heads.h"
 #include "model/parameters.h"
 #include "model/transformer_weights.h"
@@ -77,6 +78,7 @@ class NetworkLearner : public Learner {
   TrunkPass::Options trunk_options(const TrainingBatch& training, bool learning) const {
     return {.keep = learning,
             .recompute = options_.recompute,
+            .frozen_layers = options_.frozen_layers,
             .dropout_seed = training.dropout_seed,
             .first_sequence = training.first_sequence};
   }
@@ -124,21 +126,25 @@ class ModelLearner final : public NetworkLearner<Weights> {
                         });
       return adds ? less : 1.0f;
     });
+    set_rates();
   }
 
   void save(const std::filesystem::path& directory, Precision precision) const override {
     save_weights(w_, directory, precision);
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory) override {
+  std::vector<std::string> load(const std::filesystem::path& directory, bool fresh_heads) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     const Family& f = *w_.family;
     Checkpoint checkpoint(files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
     const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
-    return load_parameters(w_.tensors, checkpoint, [&](const TensorSpec& t) {
-      return !t.name.starts_with(f.prefix) || (!f.pooler.empty() && t.name.starts_with(pooler));
+    return load_parameters(w_.tensors, checkpoint, [&](const TensorSpec& t, bool there) {
+      const bool head = !t.name.starts_with(f.prefix);
+      return there ? head && fresh_heads : head || (!f.pooler.empty() && t.name.starts_with(pooler));
     });
   }
+
+  Model view() const override { return WeightsAccess::view(w_); }
 
  protected:
   std::vector<Head> learned_heads() const override { return w_.heads; }
@@ -167,11 +173,30 @@ class ModelLearner final : public NetworkLearner<Weights> {
       sums[i] += heads.run(training.batch, training.terms[i], hidden, d);
     if (!learning) return;
     // Layers that share weights are not done before the first of them.
-    const bool shared = w_.trunk.layers.size() < w_.trunk.depth();
-    trunk_.backward(g_.trunk, d, {}, shared ? layer_ready({}) : layer_ready(ready));
+    trunk_.backward(g_.trunk, d, {}, layers_are_shared() ? layer_ready({}) : layer_ready(ready));
   }
 
  private:
+  bool layers_are_shared() const { return w_.trunk.layers.size() < w_.trunk.depth(); }
+
+  // The rates of embeddings and layers, which the flat block begins with; what comes after them is the heads'.
+  void set_rates() {
+    const size_t depth = w_.trunk.layers.size();
+    if (options_.frozen_layers && layers_are_shared())
+      throw Error("layers that share their weights cannot be frozen one by one", "no `freeze`", "freeze");
+    if (options_.frozen_layers > depth)
+      throw Error(fmt::format("`freeze` {} is more than the model's {} layers", *options_.frozen_layers, depth),
+                  fmt::format("`freeze` {}, which leaves the head alone to learn", depth), "freeze");
+    for (Segment& s : segments_) {
+      size_t level = 0;  // 0 embeddings, l + 1 layer l, depth + 1 heads
+      const float* const place = parameters_.data() + s.first;
+      for (const LayerWeights& l : w_.trunk.layers) level += place >= l.qkv.floats();
+      if (depth > 0 && place > w_.trunk.layers.back().output_norm.beta) ++level;
+      s.rate = std::pow(options_.layer_decay, double(depth + 1 - level));
+      if (options_.frozen_layers && level <= *options_.frozen_layers) s.rate = 0;
+    }
+  }
+
   TrunkPass trunk_;
 };
 
@@ -195,11 +220,14 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory) override {
+  std::vector<std::string> load(const std::filesystem::path& directory, bool) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
-    return load_parameters(w_.tensors, checkpoint, [](const TensorSpec& t) { return t.name == kConstant; });
+    return load_parameters(w_.tensors, checkpoint,
+                           [](const TensorSpec& t, bool there) { return !there && t.name == kConstant; });
   }
+
+  Model view() const override { throw Error("an encoder-decoder is no Model"); }
 
  protected:
   std::vector<Head> learned_heads() const override { return {Head::kCausalLm}; }
@@ -264,6 +292,21 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
 };
 
 }  // namespace
+
+void check_finite(Learner& learner, const std::filesystem::path& from) {
+  const auto finite = [](std::span<const float> numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+  };
+  if (finite(learner.parameters())) return;
+  for (const TensorSpec& tensor : learner.tensors()) {
+    std::vector<float> numbers(tensor.elements());
+    read_back(tensor, 0, numbers);
+    if (!finite(numbers))
+      throw Error(
+          fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
+          "a checkpoint from before that happened");
+  }
+}
 
 std::unique_ptr<Learner> make_learner(const Config& config, const std::vector<Head>& heads, uint64_t seed,
                                       const LearnerOptions& options) {

@@ -36,6 +36,10 @@ struct LossTerm {
   // Instead: a teacher's logits, as the head would give them, and the temperature that both are divided by.
   Matrix<const float> teacher = {};
   float temperature = 1;
+  // With targets of kClassify and kTag: what a class counts for in the loss (empty: 1 each), and the share of
+  // a target that goes to all classes alike (label smoothing).
+  std::span<const float> class_weights = {};
+  float smoothing = 0;
   float scale = 1;
 };
 
@@ -53,6 +57,12 @@ struct LearnerOptions {
   int threads = 0;  // 0: one for every core
   // Keep only what goes into a layer, and compute the rest again in the backward pass.
   bool recompute = false;
+  // Embeddings and this many of the first layers stay as they are, and nothing goes back through them; heads
+  // always learn. Nothing: all learn. Not for an encoder-decoder, nor where layers share weights.
+  std::optional<size_t> frozen_layers = {};
+  // Each layer learns with this times the rate of the one above it, the last with this times the heads' rate,
+  // embeddings as a layer below the first.
+  double layer_decay = 1;
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).
@@ -60,6 +70,7 @@ struct Segment {
   std::string name;
   size_t first = 0, count = 0;
   bool decays = true;  // weight decay: not biases, not norms
+  double rate = 1;     // times the learning rate; 0: frozen
 };
 
 class Learner {
@@ -89,13 +100,22 @@ class Learner {
   virtual void save(const std::filesystem::path& directory,
                     Precision precision = Precision::kFloat32) const = 0;
   // Reads parameters from such a folder. Heads that the folder does not have keep what they are, and are
-  // returned by name; anything else that is missing or of another shape is an Error.
-  virtual std::vector<std::string> load(const std::filesystem::path& directory) = 0;
+  // returned by name; anything else that is missing or of another shape is an Error. With `fresh_heads` that
+  // folder's heads are not looked at.
+  virtual std::vector<std::string> load(const std::filesystem::path& directory, bool fresh_heads = false) = 0;
+
+  // The parameters as a model for inference: it sees each step's. It must not be used after the learner is
+  // gone, nor while it learns. Error for an encoder-decoder.
+  virtual Model view() const = 0;
 
  protected:
   std::span<float> parameters_, gradients_;
   std::vector<Segment> segments_;
 };
+
+// Error that names the first tensor with a NaN or an infinity: no step would ever be taken. `from` is where
+// the parameters were read from.
+void check_finite(Learner& learner, const std::filesystem::path& from);
 
 // Fresh parameters as BERT's authors drew them: normal with standard deviation 0.02 cut off at two of them,
 // biases 0, LayerNorm's gamma 1 (GPT-2: what adds to the residual stream, less by √(2·layers)).

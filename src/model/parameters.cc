@@ -72,21 +72,21 @@ void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
 }
 
 std::vector<std::string> load_parameters(const std::vector<TensorSpec>& tensors, Checkpoint& checkpoint,
-                                         const std::function<bool(const TensorSpec&)>& may_lack) {
-  std::vector<std::string> lacking;
-  std::vector<TensorSpec> there;
+                                         const std::function<bool(const TensorSpec&, bool there)>& keep) {
+  std::vector<std::string> kept;
+  std::vector<TensorSpec> read;
   for (const TensorSpec& t : tensors)
-    if (!checkpoint.find(t.name) && may_lack(t))
-      lacking.push_back(t.name);
+    if (keep(t, checkpoint.find(t.name) != nullptr))
+      kept.push_back(t.name);
     else
-      checkpoint.get(t), there.push_back(t);
+      checkpoint.get(t), read.push_back(t);
   fill(
-      there,
+      read,
       [&](const TensorSpec& t, size_t first, std::span<float> out) {
         io::to_float(*checkpoint.find(t.name), first, out);
       },
       true);
-  return lacking;
+  return kept;
 }
 
 }  // namespace bertie

@@ -21,9 +21,9 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
 void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
                 const std::function<float(const TensorSpec&)>& factor);
 
-// Reads tensors from a checkpoint. Those that it lacks and may_lack allows stay as they are, and are
-// returned.
+// Reads tensors from a checkpoint. Those for which keep(tensor, whether it is there) says so stay as they
+// are, and are returned.
 std::vector<std::string> load_parameters(const std::vector<TensorSpec>& tensors, Checkpoint& checkpoint,
-                                         const std::function<bool(const TensorSpec&)>& may_lack);
+                                         const std::function<bool(const TensorSpec&, bool there)>& keep);
 
 }  // namespace bertie

@@ -83,7 +83,14 @@ DropoutSeed TrunkPass::dropout() const {
   return {*options_.dropout_seed, row_numbers_, options_.first_sequence};
 }
 
+// What does not learn drops nothing.
+DropoutSeed TrunkPass::layer_dropout(size_t l) const {
+  return l < options_.frozen_layers.value_or(0) ? DropoutSeed{.first_sequence = options_.first_sequence}
+                                                : dropout();
+}
+
 RowDropout TrunkPass::embedding_mask() const {
+  if (options_.frozen_layers) return {};
   return mask_for(dropout(), w_.shape.dropout.embedding, w_.embedding_place);
 }
 
@@ -96,7 +103,7 @@ Layer TrunkPass::layer(size_t l) const {
           .scale = w_.scales[l],
           .offsets = offsets_,
           .source = source,
-          .dropout = dropout(),
+          .dropout = layer_dropout(l),
           .place = w_.first_place + l,
           .cross_place = w_.first_place + w_.depth() + l,
           .cache = options_.cache,
@@ -176,16 +183,23 @@ std::span<float> TrunkPass::take_weights(size_t l, std::span<const int32_t> keys
   return {pass_.arena.take<float>(size), size};
 }
 
+// Whether backward looks at what layer l keeps: also the last frozen layer's, whose output the first one that
+// learns begins with.
+bool TrunkPass::keeps(size_t l) const { return options_.keep && l + 1 >= options_.frozen_layers.value_or(0); }
+
 // For all layers before the first: so what a layer takes beside it is the same memory, still in the cache, in
 // each.
 void TrunkPass::take_kept() {
-  kept_.resize(options_.keep ? w_.depth() : 0);
+  kept_.assign(options_.keep ? w_.depth() : 0, {});
+  const KeptLayer* first = nullptr;
   for (size_t l = 0; l < kept_.size(); ++l) {
+    if (!keeps(l)) continue;
     // Recomputing, layers share all but what the next one begins with.
-    if (l == 0 || !options_.recompute) {
+    if (!first || !options_.recompute) {
       kept_[l] = layer(l).take_kept();
+      first = &kept_[l];
     } else {
-      kept_[l] = kept_[0];
+      kept_[l] = *first;
       kept_[l].norm = pass_.take_normalized(states_.x.rows(), states_.x.cols());
     }
     if (options_.recompute && w_.shape.norm_first)
@@ -212,7 +226,7 @@ Matrix<const float> TrunkPass::forward() {
     const AttentionRoom room{take_weights(l, offsets_),
                              one.w.has_cross() ? take_weights(l, one.source.offsets) : std::span<float>()};
     attention[l] = room.self.data(), cross_attention[l] = room.cross.data();
-    one.forward(s, options_.keep ? &kept_[l] : nullptr, room);
+    one.forward(s, keeps(l) ? &kept_[l] : nullptr, room);
     carried = next;
     // What transformers calls the last hidden state went through the norm at the end.
     if (options_.hidden_states) hidden_states.push_back(l + 1 == depth ? s.y : carried);
@@ -232,7 +246,7 @@ void TrunkPass::backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<f
                          const std::function<void(const LayerWeights&)>& layer_done) {
   const Arena::Scope scope(pass_.arena);
   const Matrix<float> carry = w_.shape.norm_first ? take_gradient() : Matrix<float>();
-  for (size_t l = w_.depth(); l-- > 0;) {
+  for (size_t l = w_.depth(); l-- > options_.frozen_layers.value_or(0);) {
     if (l == 0)
       embeddings_output(states_.x);
     else
@@ -242,7 +256,7 @@ void TrunkPass::backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<f
                       options_.recompute);
     if (layer_done && !pass_.counting()) layer_done(to);
   }
-  embeddings_backward(gradient.embeddings, d, carry);
+  if (!options_.frozen_layers) embeddings_backward(gradient.embeddings, d, carry);
 }
 
 // From d, the gradient of what goes into the first layer, to the tables. A batch has no padding, so there is

@@ -64,6 +64,8 @@ class TrunkPass {
     // Or, where there is no backward pass, what each layer's keys and values of it are.
     std::span<const Matrix<const float>> source_key_values = {};
     bool keep = false, recompute = false;  // for backward
+    // Backward ends above these layers; nothing: it goes on to the embeddings.
+    std::optional<size_t> frozen_layers = {};
     std::optional<uint64_t> dropout_seed = {};
     uint32_t first_sequence = 0;
   };
@@ -91,6 +93,8 @@ class TrunkPass {
 
  private:
   Layer layer(size_t l) const;
+  bool keeps(size_t l) const;
+  DropoutSeed layer_dropout(size_t l) const;
   RowDropout embedding_mask() const;
   void find_positions();
   void embed(Matrix<float> y);

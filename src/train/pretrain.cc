@@ -19,7 +19,7 @@
 #include "train/data/subset_source.h"
 #include "train/loop/trainer.h"
 #include "train/model_sizes.h"
-#include "train/ranks/launch_advice.h"
+#include "train/ranks/on_ranks.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -179,22 +179,6 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
   return setup;
 }
 
-// Error that names the first tensor with a NaN or an infinity: no step would ever be taken.
-void check_finite(Learner& learner, const fs::path& from) {
-  const auto finite = [](std::span<const float> numbers) {
-    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
-  };
-  if (finite(learner.parameters())) return;
-  for (const TensorSpec& tensor : learner.tensors()) {
-    std::vector<float> numbers(tensor.elements());
-    read_back(tensor, 0, numbers);
-    if (!finite(numbers))
-      throw Error(
-          fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
-          "a checkpoint from before that happened", "from");
-  }
-}
-
 }  // namespace
 
 TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEvents& events) {
@@ -254,25 +238,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
 }
 
 TrainResult pretrain(const PretrainJob& job, const TrainEvents& events) {
-  const auto failed = [&](const Error& error) {
-    if (events.failed)
-      events.failed(error);
-    else if (events.warning)
-      events.warning(error.what());
-  };
-  const std::unique_ptr<Collective> ranks = join_ranks(failed);
-  const int cores = job.threads > 0 ? job.threads : available_threads();
-  for (const std::string& advice : launch_advice(Launcher::find(), *ranks, cores))
-    if (ranks->rank() == 0 && events.warning) events.warning(advice);
-  try {
-    return pretrain(job, *ranks, events);
-  } catch (const Error& error) {
-    if (ranks->size() > 1) {  // the others wait for this one
-      failed(Error(fmt::format("rank {}: {}", ranks->rank(), error.what()), error.hint(), error.field()));
-      ranks->abort(1);
-    }
-    throw;
-  }
+  return on_ranks(job.threads, events, [&](Collective& ranks) { return pretrain(job, ranks, events); });
 }
 
 }  // namespace bertie

@@ -17,6 +17,9 @@ struct TermSpec {
   Head head;
   double weight = 1;         // in the sum that is minimized
   bool has_accuracy = true;  // false: "right" means nothing, as in a regression
+  // Of LossTerm, the same for all batches.
+  std::vector<float> class_weights = {};
+  float smoothing = 0;
 };
 
 // The memory of a TrainingBatch.

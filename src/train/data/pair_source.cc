@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 
 #include "bertie/error.h"
@@ -24,24 +23,6 @@ struct Texts {
     return std::span(ids).subspan(offsets[i], offsets[i + 1] - offsets[i]);
   }
 };
-
-// The i-th of n in a random order, for i < n: a bijection on the next power of four (four Feistel rounds),
-// again until it falls below n.
-size_t shuffled(size_t i, size_t n, uint64_t seed, uint64_t epoch) {
-  const unsigned half = (unsigned(std::bit_width(n - 1)) + 1) / 2;
-  const size_t mask = (size_t{1} << half) - 1;
-  do {
-    size_t left = i >> half, right = i & mask;
-    for (uint32_t round = 0; round < 4; ++round) {
-      const auto words = philox({uint32_t(right), round, uint32_t(epoch), 0x50616972},
-                                {uint32_t(seed), uint32_t(seed >> 32)});
-      left ^= words[0] & mask;
-      std::swap(left, right);
-    }
-    i = left << half | right;
-  } while (i >= n);
-  return i;
-}
 
 class Pairs final : public PairSource {
  public:

@@ -79,6 +79,8 @@ void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_
            .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
                        t.teacher_columns},
            .temperature = t.temperature,
+           .class_weights = t.spec.class_weights,
+           .smoothing = t.spec.smoothing,
            .scale = float(scales_[i])});
   term_sums_.assign(terms_.size(), LossSum());
   const TrainingBatch training{.batch = store.batch(),

@@ -123,7 +123,7 @@ nlohmann::ordered_json Trainer::state() const {
           {"loss", progress_.loss},
           {"layout", layout()},
           {"optimiser", optimizer_.counters()},
-          {"best", {{"step", best_step_}, {"loss", best_loss_}, {"waited", evals_since_best_}}},
+          {"best", {{"step", best_step_}, {best_key(), best_result_}, {"waited", evals_since_best_}}},
           {"looked_at_step", evaluated_step_.value_or(0)},
           {"options", description()}};
 }
@@ -219,7 +219,7 @@ void Trainer::set_state(const nlohmann::json& state, const std::string& name) {
   };
   optimizer_.set_counters(part("optimiser"), name);
   best_step_ = io::get_size(part("best"), "step", name, {}, kMostSteps);
-  best_loss_ = io::get_number(part("best"), "loss", name);
+  best_result_ = io::get_number(part("best"), best_key(), name);
   evals_since_best_ = io::get_size(part("best"), "waited", name);
   evaluated_step_ = io::get_size(state, "looked_at_step", name, {}, kMostSteps);
   // Null where it was not finite.

@@ -17,7 +17,7 @@
 namespace bertie {
 namespace {
 
-constexpr std::string_view kStart = "{\"step\":", kTokens = ",\"tokens\":", kHeldOut = ",\"held_out_loss\":";
+constexpr std::string_view kStart = "{\"step\":", kTokens = ",\"tokens\":", kHeldOut = ",\"held_out_";
 
 int open_log(const std::filesystem::path& path, uint64_t last_step) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -126,8 +126,9 @@ void RunLog::write(const TrainProgress& p) {
 
 void RunLog::write(const EvalResult& r) {
   entry_.start(r.step);
-  entry_.number(kEvaluation, "loss", r.loss);
+  if (r.scores.empty() || !std::isnan(r.loss)) entry_.number(kEvaluation, "loss", r.loss);
   entry_.metrics(kEvaluation, r.metrics);
+  for (const NamedScore& score : r.scores) entry_.number(kEvaluation, score.name, score.value);
   entry_.whole("best", r.best);
   write_entry(r.step);
 }

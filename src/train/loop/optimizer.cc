@@ -66,6 +66,8 @@ void Optimizer::update(double rate, double scale) {
   }
   const std::span<float> p = learner_.parameters(), g = learner_.gradients();
   for (const Segment& s : learner_.segments()) {
+    if (s.rate == 0) continue;  // frozen
+    step.rate = rate * s.rate;
     step.decay = s.decays ? options_.decay : 0;
     // LAMB's authors leave out what does not decay: a bias of 0 has no length to follow.
     const auto one =

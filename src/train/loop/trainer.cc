@@ -47,7 +47,7 @@ Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEve
       training_(parts.learner, parts.ranks, parts.source, shape()),
       since_log_(parts.source.terms().size()) {
   check_loop(options);
-  if (options_.patience > 0 && (!parts_.held_out || options_.eval_every == 0))
+  if (options_.patience > 0 && (!can_evaluate() || options_.eval_every == 0))
     throw Error("patience counts evaluations on held-out data, and this run has none",
                 "data with a held-out part and an `eval_every` above 0, or no `patience`", "patience");
   if (parts_.held_out) {
@@ -130,26 +130,35 @@ void Trainer::report_skipped(const StepTaken& taken) const {
 }
 
 bool Trainer::eval_due() const {
-  return parts_.held_out && options_.eval_every > 0 && step_ > 0 && evaluated_step_ != step_ &&
+  return can_evaluate() && options_.eval_every > 0 && step_ > 0 && evaluated_step_ != step_ &&
          (step_ % options_.eval_every == 0 || finished());
 }
 
 EvalResult Trainer::evaluate() {
   open_log();
-  parts_.held_out->seek(held_out_start_);
-  StepSums sums(parts_.held_out->terms().size());
-  for (size_t done = 0; done < parts_.eval_sequences;) {
-    const size_t count = std::min(options_.batch, parts_.eval_sequences - done);
-    sums += evaluation_->evaluate(count);
-    done += count;
+  EvalResult r{.step = step_, .loss = NAN};
+  if (parts_.held_out) {
+    parts_.held_out->seek(held_out_start_);
+    StepSums sums(parts_.held_out->terms().size());
+    for (size_t done = 0; done < parts_.eval_sequences;) {
+      const size_t count = std::min(options_.batch, parts_.eval_sequences - done);
+      sums += evaluation_->evaluate(count);
+      done += count;
+    }
+    r.sequences = parts_.eval_sequences;
+    r.loss = sums.means(parts_.held_out->terms(), r.metrics);
+  }
+  double result = r.loss;
+  if (parts_.scores) {
+    if (first_rank()) r.scores = parts_.scores();
+    result = value_of_rank_0(parts_.ranks, r.scores.empty() ? NAN : r.scores[0].value);
   }
   evaluated_step_ = step_;
   saved_step_.reset();  // a checkpoint of this step does not know of this evaluation
-  EvalResult r{.step = step_, .sequences = parts_.eval_sequences};
-  r.loss = sums.means(parts_.held_out->terms(), r.metrics);
-  r.best = std::isfinite(r.loss) && (best_step_ == 0 || r.loss < best_loss_);
+  const bool better = parts_.scores ? result > best_result_ : result < best_result_;
+  r.best = std::isfinite(result) && (best_step_ == 0 || better);
   if (r.best)
-    best_loss_ = r.loss, best_step_ = step_, evals_since_best_ = 0;
+    best_result_ = result, best_step_ = step_, evals_since_best_ = 0;
   else
     ++evals_since_best_;
   if (log_) log_->write(r);
@@ -176,7 +185,12 @@ TrainResult Trainer::run() {
   // What is due after a step comes first: a run that was stopped between a step and its evaluation resumes
   // there, and one that has ended ends again.
   for (bool stop = false;; stop = agree_to_stop()) {
-    const bool best = !stop && eval_due() && evaluate().best;
+    bool best = false;
+    try {
+      best = !stop && eval_due() && evaluate().best;
+    } catch (const EvaluationStopped&) {
+      stop = true;
+    }
     if (best || save_due()) save(best);
     if (stop) {
       result.end = TrainEnd::kStopped;
@@ -193,7 +207,8 @@ TrainResult Trainer::run() {
   result.rank = parts_.ranks.rank();
   result.step = step_, result.tokens = tokens_, result.skipped = optimizer_.skipped();
   result.seconds = seconds(), result.loss = progress_.loss;
-  result.best_loss = best_loss_, result.best_step = best_step_;
+  (parts_.scores ? result.best_score : result.best_loss) = best_result_;
+  result.best_step = best_step_;
   result.checkpoint = checkpoint_;
   return result;
 }

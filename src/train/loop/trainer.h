@@ -35,6 +35,10 @@ class Trainer {
     BatchSource* held_out = nullptr;  // to evaluate on, from where it is now
     Collective& ranks;
     size_t eval_sequences = 0;  // of an evaluation: the next of held_out
+    // How good the model is now, on rank 0, the higher the better: then the first of these decides what is
+    // best, and not the loss on held_out. With one rank it may throw EvaluationStopped: the run is saved and
+    // ends as if it had been asked to between steps, and evaluates when it is resumed.
+    std::function<std::vector<NamedScore>()> scores = {};
     size_t max_length = 0;      // tokens of a sequence, at most, to allocate once; 0: as they come
     bool dropout = true;        // false: the model's config has none
     std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
@@ -47,6 +51,7 @@ class Trainer {
   Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events = {});
 
   TrainResult run();
+  struct EvaluationStopped {};
 
   bool finished() const;
   void step();
@@ -63,6 +68,8 @@ class Trainer {
   BatchStep::Shape shape() const;
   void report(const StepSums& sums, const StepTaken& taken, double rate);
   void report_skipped(const StepTaken& taken) const;
+  const char* best_key() const { return parts_.scores ? "score" : "loss"; }  // in state.json
+  bool can_evaluate() const { return parts_.held_out || parts_.scores; }
   bool eval_due() const;
   bool save_due() const;
   bool agree_to_stop();
@@ -91,7 +98,7 @@ class Trainer {
   double seconds_before_ = 0;  // of the run, in earlier processes
   double start_ = 0;           // by now()
   double agreed_seconds_ = 0;  // rank 0's clock at the last step
-  double best_loss_ = 0;
+  double best_result_ = 0;  // a score, where there are any; else a loss
   uint64_t best_step_ = 0;
   size_t evals_since_best_ = 0;
   std::optional<uint64_t> saved_step_, evaluated_step_;

@@ -1,0 +1,95 @@
+#pragma once
+// Fine-tuning: a model and a few labelled rows in; a classifier, tagger or answerer out (docs/finetuning.md).
+//
+//   bertie::finetune({.kind = bertie::TaskKind::kClassify, .model = "bert-base-uncased",
+//                     .train_file = "reviews.csv", .train = {.out = "classifier"}});
+//   bertie::load("classifier").classify("A fine film.");
+//
+// The folder that it writes is a whole model: weights, config with the labels, tokenizer, metrics.json, and a
+// README.md that says how it was made. A run that was stopped continues with `resume`, to the same bits.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bertie/dataset.h"
+#include "bertie/evaluate.h"
+#include "bertie/export.h"
+#include "bertie/train.h"
+
+namespace bertie {
+
+struct FinetuneJob {
+  TaskKind kind = TaskKind::kClassify;
+  // What learning begins with: a folder or a name. A head for the same labels goes on learning; any other is
+  // replaced by a fresh one.
+  std::string model = {};
+  bool fresh_head = false;  // even where the model has one for these labels
+
+  std::string train_file = {}, dev_file = {};
+  double dev_share = 0.1;  // of train_file, taken out where there is no dev_file; 0: no evaluation
+  DatasetOptions data = {};
+
+  double epochs = 0;   // 0: by the number of rows; steps, tokens and seconds of `train` are limits too
+  size_t seeds = 1;    // runs with seeds train.seed, train.seed + 1 …: the best one is kept
+  std::string metric = {};  // that says which checkpoint is the best; empty: the task's first
+
+  size_t max_length = 0;  // tokens of a sequence; 0: what the model takes, for answers 384
+  size_t stride = 128;    // tokens that windows of a long text share
+
+  std::optional<size_t> freeze = {};  // embeddings and this many layers stay as they are
+  double layer_decay = 1;             // each layer learns with this times the rate of the one above it
+  bool balance_classes = false;       // rare classes count for more: rows / (classes · rows of the class)
+  double label_smoothing = 0;         // share of a target that goes to all classes alike
+  double dropout = -1;                // below 0: as the config says
+  bool recompute = false;             // less memory, more time
+  int threads = 0;                    // of a rank; 0: one for every core
+  std::string command = {};           // that asked for this, for README.md
+
+  // `out` is the folder of the model; `batch`, `steps` and `eval_every` 0: by the number of rows.
+  TrainOptions train = {.batch = 0, .eval_every = 0};
+};
+
+// What a run with one seed came to.
+struct SeedResult {
+  uint64_t seed = 0;
+  uint64_t best_step = 0;
+  std::vector<NamedScore> scores = {};  // on the dev data, by the best checkpoint
+  double seconds = 0;
+  uint64_t tokens = 0;
+};
+
+struct FinetuneResult {
+  TrainEnd end = TrainEnd::kLimit;
+  int rank = 0;  // that returns this; rank 0 is the one that reports
+  std::filesystem::path folder = {};
+  std::vector<SeedResult> seeds = {};  // that are done
+  size_t best = 0;                     // place in `seeds` of the one that is in `folder`
+  Evaluation evaluation = {};          // of that one, in full
+  size_t rows = 0, dev_rows = 0;
+};
+
+// What a job will do, told before it starts.
+struct FinetunePlan {
+  std::string train_found, dev_found;  // formats, in words
+  size_t rows = 0, dev_rows = 0, bad_rows = 0;
+  std::vector<std::string> labels = {};
+  size_t truncated = 0, longest = 0, max_length = 0;
+  uint64_t tokens = 0;  // of an epoch
+  bool continues_head = false;
+  double epochs = 0;
+  TrainOptions train = {};  // with all defaults filled in
+};
+
+struct FinetuneEvents : TrainEvents {
+  std::function<void(const FinetunePlan&)> planned = {};
+  std::function<void(const SeedResult&)> seed_done = {};
+};
+
+// Throws Error; what was saved before is whole. Under mpirun all ranks call it.
+BERTIE_API FinetuneResult finetune(const FinetuneJob& job, const FinetuneEvents& events = {});
+
+}  // namespace bertie

@@ -1,0 +1,34 @@
+#pragma once
+// Fine-tuning on ranks that the caller has joined; bertie::finetune in bertie/finetune.h joins them itself.
+#include "bertie/finetune.h"
+#include "train/ranks/collective.h"
+
+namespace bertie {
+
+FinetuneResult finetune(const FinetuneJob& job, Collective& ranks, const FinetuneEvents& events);
+
+// What a run leaves beside its weights (finetune_report.cc).
+struct FinetuneReport {
+  const FinetuneJob& job;
+  const FinetunePlan& plan;
+  const FinetuneResult& result;
+};
+std::string metrics_json(const FinetuneReport& report);
+std::string model_card(const FinetuneReport& report);
+
+// A seed's part of metrics.json, and back: what a run that is resumed need not do again.
+std::string to_json(const SeedResult& result);
+SeedResult seed_from_json(const std::string& text, const std::string& name);
+
+// Mean and standard deviation (of a sample) of a score over the seeds that have it.
+struct MeanScore {
+  double mean = 0, deviation = 0;
+};
+MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& name);
+
+// The defaults of a job with so many rows for a model of this width (docs/finetuning.md).
+double default_epochs(size_t rows);
+size_t default_batch(size_t rows);
+double default_rate(size_t hidden);
+
+}  // namespace bertie

@@ -1,0 +1,156 @@
+// What a fine-tuned model says of itself: metrics.json for programs, README.md for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bertie/error.h"
+#include "bertie/json.h"
+#include "io/json.h"
+#include "train/finetune.h"
+
+namespace bertie {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json scores_of(const std::vector<NamedScore>& scores) {
+  Json out = Json::object();
+  for (const NamedScore& s : scores) out[s.name] = number(s.value);
+  return out;
+}
+
+Json json_of(const SeedResult& r) {
+  return {{"seed", r.seed},
+          {"best_step", r.best_step},
+          {"scores", scores_of(r.scores)},
+          {"seconds", r.seconds},
+          {"tokens", r.tokens}};
+}
+
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+// As people write scores: 92.7, but correlations 0.887.
+std::string shown(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "–"; }
+
+// What the hub calls a task.
+std::string_view pipeline_of(TaskKind kind) {
+  if (kind == TaskKind::kTag) return "token-classification";
+  return kind == TaskKind::kAnswer ? "question-answering" : "text-classification";
+}
+
+std::string labels_in_words(const std::vector<std::string>& labels) {
+  constexpr size_t kMost = 30;
+  std::string out;
+  for (size_t i = 0; i < std::min(labels.size(), kMost); ++i)
+    out += fmt::format("{}`{}`", i > 0 ? ", " : "", labels[i]);
+  if (labels.size() > kMost) out += fmt::format(" and {} more", labels.size() - kMost);
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const SeedResult& result) { return json_of(result).dump(); }
+
+SeedResult seed_from_json(const std::string& text, const std::string& name) {
+  const Json all = Json::parse(text, nullptr, false);
+  if (!all.is_object() || !all.contains("scores") || !all["scores"].is_object())
+    throw Error(fmt::format("{} is not the result of a run", name), "remove it, and the run is done again");
+  constexpr size_t kMost = size_t{1} << 53;
+  const nlohmann::json plain = nlohmann::json::parse(text);
+  SeedResult out{.seed = io::get_size(plain, "seed", name, {}, kMost),
+                 .best_step = io::get_size(plain, "best_step", name, {}, kMost),
+                 .seconds = io::get_number(plain, "seconds", name),
+                 .tokens = io::get_size(plain, "tokens", name, {}, kMost)};
+  for (const auto& [key, value] : all["scores"].items()) {
+    const double score = value.is_number() ? value.get<double>() : NAN;
+    out.scores.push_back({key, score, score, score});
+  }
+  return out;
+}
+
+MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& name) {
+  std::vector<double> values;
+  for (const SeedResult& seed : seeds)
+    for (const NamedScore& s : seed.scores)
+      if (s.name == name) values.push_back(s.value);
+  MeanScore out;
+  for (const double v : values) out.mean += v / double(values.size());
+  for (const double v : values) out.deviation += (v - out.mean) * (v - out.mean);
+  out.deviation = values.size() > 1 ? std::sqrt(out.deviation / double(values.size() - 1)) : 0;
+  return out;
+}
+
+std::string metrics_json(const FinetuneReport& r) {
+  const TrainOptions& o = r.plan.train;
+  Json all = {{"task", name_of(r.job.kind)},
+              {"model", r.job.model},
+              {"train", {{"file", file_name(r.job.train_file)}, {"rows", r.plan.rows}, {"format", r.plan.train_found}}},
+              {"options",
+               {{"epochs", r.plan.epochs},
+                {"steps", o.steps},
+                {"batch", o.batch},
+                {"rate", o.rate},
+                {"max_length", r.plan.max_length}}}};
+  if (r.plan.dev_rows > 0)
+    all["dev"] = {{"file", r.job.dev_file.empty() ? "" : file_name(r.job.dev_file)}, {"rows", r.plan.dev_rows}};
+  if (!r.result.seeds.empty()) {
+    const SeedResult& best = r.result.seeds[r.result.best];
+    all["scores"] = scores_of(best.scores);
+    all["best_seed"] = best.seed;
+    for (const SeedResult& seed : r.result.seeds) all["seeds"].push_back(json_of(seed));
+    if (r.result.seeds.size() > 1)
+      for (const NamedScore& s : best.scores) {
+        const MeanScore mean = mean_score(r.result.seeds, s.name);
+        all["over_seeds"][s.name] = {{"mean", number(mean.mean)}, {"deviation", number(mean.deviation)}};
+      }
+  }
+  if (r.result.evaluation.rows > 0) all["evaluation"] = Json::parse(to_json(r.result.evaluation));
+  return all.dump(1) + "\n";
+}
+
+std::string model_card(const FinetuneReport& r) {
+  const TrainOptions& o = r.plan.train;
+  std::string out = fmt::format(
+      "---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n- bertie\n---\n\n"
+      "# {} fine-tuned: {}\n\n",
+      pipeline_of(r.job.kind), file_name(r.job.model), name_of(r.job.kind));
+  out += fmt::format("Trained by Bertie {} on {} rows of `{}` ({}).\n\n", BERTIE_VERSION, r.plan.rows,
+                     file_name(r.job.train_file), r.plan.train_found);
+  if (r.job.kind != TaskKind::kAnswer && !r.plan.labels.empty())
+    out += fmt::format("Labels: {}.\n\n", labels_in_words(r.plan.labels));
+  if (!r.job.command.empty()) out += fmt::format("```sh\n{}\n```\n\n", r.job.command);
+  if (r.plan.dev_rows > 0 && !r.result.seeds.empty()) {
+    const SeedResult& best = r.result.seeds[r.result.best];
+    const bool several = r.result.seeds.size() > 1;
+    out += fmt::format("## Scores\n\nOn {} rows {}{}.\n\n| score | this model |{}\n|---|---|{}\n",
+                       r.plan.dev_rows,
+                       r.job.dev_file.empty() ? "that were taken out of the training rows"
+                                              : fmt::format("of `{}`", file_name(r.job.dev_file)),
+                       several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "",
+                       several ? " mean ± deviation over seeds |" : "", several ? "---|" : "");
+    for (const NamedScore& s : best.scores) {
+      out += fmt::format("| {} | {} |", s.name, shown(s.value));
+      if (several) {
+        const MeanScore mean = mean_score(r.result.seeds, s.name);
+        out += fmt::format(" {} ± {} |", shown(mean.mean), shown(mean.deviation));
+      }
+      out += '\n';
+    }
+    out += "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
+           "less.\n\n";
+  }
+  out += fmt::format(
+      "## How it was trained\n\n{} steps of {} sequences ({:.3g} epochs), highest learning rate {:.3g} ({}), "
+      "sequences of up to {} tokens. `run/` has the logs, `metrics.json` all numbers.\n\n",
+      o.steps, o.batch, r.plan.epochs, o.rate, name_of(o.schedule), r.plan.max_length);
+  out += fmt::format("## Use it\n\n```sh\nbertie {} -m . {}\n```\n", name_of(r.job.kind),
+                     r.job.kind == TaskKind::kPair     ? "\"first text\" \"second text\""
+                     : r.job.kind == TaskKind::kAnswer ? "\"question?\" --context text.txt"
+                                                       : "\"your text\"");
+  return out;
+}
+
+}  // namespace bertie
