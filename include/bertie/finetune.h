@@ -50,7 +50,7 @@ struct FinetuneJob {
   std::string command = {};           // that asked for this, for README.md
 
   // `out` is the folder of the model; `batch`, `steps` and `eval_every` 0: by the number of rows.
-  TrainOptions train = {.batch = 0, .eval_every = 0};
+  TrainOptions train = {.batch = 0, .outlier = 0, .eval_every = 0};
 };
 
 // What a run with one seed came to.
@@ -61,6 +61,12 @@ struct SeedResult {
   double seconds = 0;
   uint64_t tokens = 0;
 };
+
+// Mean and standard deviation (of a sample) of a score over the seeds that have it.
+struct MeanScore {
+  double mean = 0, deviation = 0;
+};
+BERTIE_API MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& name);
 
 struct FinetuneResult {
   TrainEnd end = TrainEnd::kLimit;

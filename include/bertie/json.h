@@ -17,6 +17,7 @@
 #include "bertie/data.h"
 #include "bertie/explain.h"
 #include "bertie/export.h"
+#include "bertie/finetune.h"
 #include "bertie/hub.h"
 #include "bertie/info.h"
 #include "bertie/results.h"
@@ -60,6 +61,7 @@ BERTIE_API std::string to_json(const LearnedVocabulary& learned, std::string_vie
 BERTIE_API std::string to_json(const Prepared& prepared, std::string_view out, double seconds);
 // `resume` is the command that goes on with a run that was stopped.
 BERTIE_API std::string to_json(const TrainResult& result, std::string_view resume = {});
+BERTIE_API std::string to_json(const FinetuneResult& result, std::string_view resume = {});
 BERTIE_API std::string to_json(const PullProgress& progress);
 BERTIE_API std::string to_json(const PullResult& result, std::string_view name);
 BERTIE_API std::string to_json(const CachedModel& model);

@@ -64,6 +64,12 @@ struct Settings {
   std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate;
   bool resume = false, recompute = false, whole_word = false;
 
+  std::optional<std::string> train_file, dev_file, metric, text, text_pair, label;  // finetune
+  std::optional<double> epochs, dev_share, layer_decay, label_smoothing;
+  std::optional<size_t> seeds, freeze;
+  std::optional<int> problem;  // Problem
+  bool skip_bad = false, balance_classes = false, fresh_head = false;
+
   bool man = false, markdown = false;  // help
 
   std::vector<std::string> arguments;  // all of them, as they were given
@@ -172,6 +178,7 @@ int convert_command(const Settings& settings);
 int vocab_command(const Settings& settings);
 int prepare_command(const Settings& settings);
 int pretrain_command(const Settings& settings);
+int finetune_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

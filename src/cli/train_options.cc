@@ -1,4 +1,5 @@
 // The table's chapter about training.
+#include "bertie/dataset.h"
 #include "bertie/train.h"
 #include "cli/options.h"
 
@@ -18,17 +19,21 @@ constexpr std::string_view kAbout =
     "With mpirun, ranks share each batch; give it --bind-to none --mca odls_base_sigkill_timeout 30, so "
     "that they have all cores, and time to save after Ctrl-C (docs/scaling.md).";
 
+Option out_option(std::string_view help) {
+  return {.name = "out", .letter = 'o', .argument = "DIR", .help = help, .to = &Settings::out};
+}
+
+Option resume_option() {
+  return {.name = "resume", .help = "go on with the run in --out", .to = &Settings::resume};
+}
+
 std::vector<Option> model_options() {
   return {{.name = "data",
            .letter = 'd',
            .argument = "DIR",
            .help = "shards from bertie prepare",
            .to = &Settings::data},
-          {.name = "out",
-           .letter = 'o',
-           .argument = "DIR",
-           .help = "folder for checkpoints and logs",
-           .to = &Settings::out},
+          out_option("folder for checkpoints and logs"),
           {.name = "size",
            .argument = "NAME",
            .help = "model to train",
@@ -52,14 +57,14 @@ std::vector<Option> model_options() {
                        {"mlm+sop", "masked tokens, and whether sentences were swapped"},
                        {"causal", "the next token: GPT-2"},
                        {"seq2seq", "a text from another one: the encoder-decoder Transformer"}}},
-          {.name = "resume", .help = "go on with the run in --out", .to = &Settings::resume}};
+          resume_option()};
 }
 
-std::vector<Option> limit_options() {
+std::vector<Option> limit_options(std::string_view standard) {
   return {{.name = "steps",
            .argument = "N",
            .help = "end after N steps",
-           .standard = "20000, where there is no other limit",
+           .standard = standard,
            .to = &Settings::steps,
            .least = 1,
            .most = 1'000'000'000'000},
@@ -73,23 +78,32 @@ std::vector<Option> limit_options() {
            .to = &Settings::time_limit}};
 }
 
-std::vector<Option> batch_options() {
+std::vector<Option> batch_options(std::string_view batch, std::string_view accumulate) {
   return {{.name = "batch",
            .letter = 'b',
            .argument = "N",
            .help = "sequences a step, over all ranks",
-           .standard = "64",
+           .standard = batch,
            .to = &Settings::batch,
            .least = 1,
            .most = 10'000'000},
           {.name = "accumulate",
            .argument = "K",
            .help = "cut each rank's share of a batch into K: the same step in less memory",
-           .standard = "1",
+           .standard = accumulate,
            .to = &Settings::accumulate,
            .least = 1,
            .most = 1'000'000},
-          {.name = "max-length",
+          {.name = "dropout",
+           .argument = "P",
+           .help = "share of numbers to drop, of attention weights too",
+           .standard = "the config's, 0.1",
+           .to = &Settings::dropout,
+           .example = "0.1"}};
+}
+
+std::vector<Option> mask_options() {
+  return {{.name = "max-length",
            .argument = "N",
            .help = "tokens of a sequence, special ones included",
            .standard = "128",
@@ -106,20 +120,14 @@ std::vector<Option> batch_options() {
            .standard = "as many as --mask-rate says",
            .to = &Settings::max_predictions,
            .least = 1},
-          {.name = "whole-word", .help = "mask all pieces of a word, or none", .to = &Settings::whole_word},
-          {.name = "dropout",
-           .argument = "P",
-           .help = "share of numbers to drop, of attention weights too",
-           .standard = "the config's, 0.1",
-           .to = &Settings::dropout,
-           .example = "0.1"}};
+          {.name = "whole-word", .help = "mask all pieces of a word, or none", .to = &Settings::whole_word}};
 }
 
-std::vector<Option> step_options() {
+std::vector<Option> step_options(std::string_view rate, std::string_view outlier) {
   return {{.name = "rate",
            .argument = "R",
            .help = "highest learning rate",
-           .standard = "0.128 / hidden size: 1e-3 for tiny",
+           .standard = rate,
            .to = &Settings::rate,
            .example = "1e-4"},
           {.name = "warmup",
@@ -166,11 +174,11 @@ std::vector<Option> step_options() {
           {.name = "outlier",
            .argument = "F",
            .help = "skip a step whose gradient is F times as long as usual; 0: never",
-           .standard = "20",
+           .standard = outlier,
            .to = &Settings::outlier}};
 }
 
-std::vector<Option> care_options() {
+std::vector<Option> held_out_options() {
   return {{.name = "eval-every",
            .argument = "N",
            .help = "evaluate on the held-out shards every N steps; 0: never",
@@ -180,10 +188,13 @@ std::vector<Option> care_options() {
            .argument = "N",
            .help = "sequences of an evaluation, spread over the held-out shards; 0: all",
            .standard = "1024",
-           .to = &Settings::eval_sequences},
-          {.name = "patience",
+           .to = &Settings::eval_sequences}};
+}
+
+std::vector<Option> care_options() {
+  return {{.name = "patience",
            .argument = "N",
-           .help = "end after N evaluations without a better loss",
+           .help = "end after N evaluations without a better result",
            .standard = "never",
            .to = &Settings::patience,
            .least = 1},
@@ -214,26 +225,166 @@ std::vector<Option> care_options() {
            .to = &Settings::seed}};
 }
 
+constexpr std::string_view kAboutFinetune =
+    "Makes a classifier, a tagger or a question answerer from a pre-trained model and labelled rows. The "
+    "defaults suit 400 rows as well as 400,000. docs/finetuning.md has the formats of data and every "
+    "detail.\n\n"
+    "--train takes CSV, TSV (GLUE's as they come), JSON lines, CoNLL columns or SQuAD's JSON, plain or "
+    "packed; what was recognized is said. Without --dev a tenth of the rows is taken out to measure with. "
+    "The checkpoint that is best there goes to --out: weights, tokenizer, labels, metrics.json and a "
+    "README.md, for --model and for transformers.\n\n"
+    "Ctrl-C finishes the step, saves, and says how to go on: --resume does, to the same bits. --seeds 5 "
+    "trains five times, gives mean and deviation, and keeps the best. With mpirun, ranks share each batch.";
+
+std::vector<Option> task_data_options() {
+  return {{.name = "train", .argument = "FILE", .help = "rows to learn from", .to = &Settings::train_file},
+          {.name = "dev",
+           .argument = "FILE",
+           .help = "rows to measure with",
+           .standard = "some of --train",
+           .to = &Settings::dev_file},
+          out_option("folder for the model"),
+          resume_option(),
+          {.name = "text",
+           .argument = "COLUMN",
+           .help = "column of the text, by name or number",
+           .standard = "found by its usual names",
+           .to = &Settings::text},
+          {.name = "text-pair",
+           .argument = "COLUMN",
+           .help = "column of the second text of a pair",
+           .standard = "likewise",
+           .to = &Settings::text_pair},
+          {.name = "label",
+           .argument = "COLUMN",
+           .help = "column of the label",
+           .standard = "likewise",
+           .to = &Settings::label},
+          {.name = "problem",
+           .argument = "NAME",
+           .help = "what labels are",
+           .standard = "found out",
+           .to = &Settings::problem,
+           .choices = {{"classes", "one of several", int(Problem::kSingleLabel)},
+                       {"labels", "any number of several", int(Problem::kMultiLabel)},
+                       {"number", "a number: regression", int(Problem::kRegression)}}},
+          {.name = "skip-bad",
+           .help = "leave out rows that cannot be used, and count them",
+           .to = &Settings::skip_bad},
+          {.name = "dev-share",
+           .argument = "P",
+           .help = "share of --train to measure with, where there is no --dev; 0: none",
+           .standard = "0.1, at most 2000 rows",
+           .to = &Settings::dev_share},
+          {.name = "max-length",
+           .argument = "N",
+           .help = "tokens of a sequence, special ones included; longer ones are cut, for tag and answer they go "
+                   "in windows",
+           .standard = "the model's; for answer 384",
+           .to = &Settings::max_length,
+           .least = 8},
+          {.name = "stride",
+           .argument = "N",
+           .help = "tokens that windows share",
+           .standard = "128",
+           .to = &Settings::stride}};
+}
+
+std::vector<Option> head_options() {
+  return {{.name = "epochs",
+           .argument = "E",
+           .help = "how often each row is seen",
+           .standard = "3; up to 20 below 10,000 rows",
+           .to = &Settings::epochs},
+          {.name = "seeds",
+           .argument = "N",
+           .help = "train N times with other seeds and keep the best",
+           .standard = "1",
+           .to = &Settings::seeds,
+           .least = 1,
+           .most = 1000},
+          {.name = "metric",
+           .argument = "NAME",
+           .help = "score that says which checkpoint is the best: accuracy, f1, matthews, pearson …",
+           .standard = "the task's first",
+           .to = &Settings::metric},
+          {.name = "freeze",
+           .argument = "N",
+           .help = "leave embeddings and the first N layers as they are: faster, for little data",
+           .standard = "all learn",
+           .to = &Settings::freeze,
+           .example = "6"},
+          {.name = "layer-decay",
+           .argument = "D",
+           .help = "each layer learns with D times the rate of the one above it",
+           .standard = "1",
+           .to = &Settings::layer_decay},
+          {.name = "balance-classes",
+           .help = "rare classes count for more",
+           .to = &Settings::balance_classes},
+          {.name = "label-smoothing",
+           .argument = "P",
+           .help = "share of each target that goes to all classes alike",
+           .standard = "0",
+           .to = &Settings::label_smoothing},
+          {.name = "fresh-head",
+           .help = "begin with a fresh head even where the model has one for these labels",
+           .to = &Settings::fresh_head},
+          {.name = "eval-every",
+           .argument = "N",
+           .help = "measure every N steps",
+           .standard = "once an epoch, more often in long ones",
+           .to = &Settings::eval_every,
+           .least = 1}};
+}
+
+std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all) {
+  std::vector<Option> options;
+  for (const auto& chapter : all) options.insert(options.end(), chapter.begin(), chapter.end());
+  return options;
+}
+
 }  // namespace
 
 std::vector<Command> train_commands() {
-  std::vector<Option> options;
-  for (const auto& chapter :
-       {model_options(), limit_options(), batch_options(), step_options(), care_options()})
-    options.insert(options.end(), chapter.begin(), chapter.end());
   return {{.name = "pretrain",
            .words = "",
            .most_words = 0,
            .summary = "make a BERT from prepared text",
            .about = kAbout,
-           .options = options,
+           .options = chapters({model_options(), limit_options("20000, where there is no other limit"),
+                                batch_options("64", "1"), mask_options(),
+                                step_options("0.128 / hidden size: 1e-3 for tiny", "20"), held_out_options(),
+                                care_options()}),
            .examples = {{"bertie pretrain --data shards --size tiny --out run", "a small one, to begin with"},
                         {"bertie pretrain --data shards --size mini --time 8h --out run", "over night"},
                         {"bertie pretrain --data shards --size mini --time 8h --out run --resume",
                          "go on with it"},
                         {"mpirun -np 8 --bind-to none bertie pretrain -d shards --size base -o run",
                          "on many machines"}},
-           .run = pretrain_command}};
+           .run = pretrain_command},
+          {.name = "finetune",
+           .words = "KIND",
+           .most_words = 1,
+           .summary = "make a classifier, tagger or answerer from labelled rows",
+           .about = kAboutFinetune,
+           .choices = {{"classify", "texts: classes, labels or numbers", int(TaskKind::kClassify)},
+                       {"pair", "pairs of texts: likewise", int(TaskKind::kPair)},
+                       {"tag", "the words of sentences: entities and the like", int(TaskKind::kTag)},
+                       {"answer", "questions: where a context answers them", int(TaskKind::kAnswer)}},
+           .options = chapters({task_data_options(), head_options(), limit_options("as --epochs says"),
+                                batch_options("16; 32 from 10,000 rows on", "as memory asks for"),
+                                step_options("0.023 / hidden size: 3e-5 for base", "0"), care_options()}),
+           .examples = {{"bertie finetune classify -m bert-base-uncased --train reviews.csv -o classifier",
+                         "from a table with a text and a label"},
+                        {"bertie finetune pair -m bert-base-uncased --train MRPC/train.tsv --dev MRPC/dev.tsv "
+                         "--seeds 3 -o paraphrases",
+                         "GLUE, the best of three"},
+                        {"bertie finetune tag -m bert-base-cased --train eng.train --dev eng.testa -o ner",
+                         "entities"},
+                        {"bertie finetune answer -m bert-base-uncased --train train-v1.1.json -o answers",
+                         "SQuAD"}},
+           .run = finetune_command}};
 }
 
 }  // namespace bertie::cli

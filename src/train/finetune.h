@@ -20,12 +20,6 @@ std::string model_card(const FinetuneReport& report);
 std::string to_json(const SeedResult& result);
 SeedResult seed_from_json(const std::string& text, const std::string& name);
 
-// Mean and standard deviation (of a sample) of a score over the seeds that have it.
-struct MeanScore {
-  double mean = 0, deviation = 0;
-};
-MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& name);
-
 // The defaults of a job with so many rows for a model of this width (docs/finetuning.md).
 double default_epochs(size_t rows);
 size_t default_batch(size_t rows);

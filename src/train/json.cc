@@ -47,8 +47,9 @@ std::string to_json(const Prepared& prepared, std::string_view out, double secon
   return json.end_object().take();
 }
 
+constexpr std::string_view kEnds[] = {"limit", "stopped", "patience"};
+
 std::string to_json(const TrainResult& result, std::string_view resume) {
-  constexpr std::string_view kEnds[] = {"limit", "stopped", "patience"};
   JsonWriter json;
   json.begin_object().field("checkpoint", result.checkpoint.string());
   json.field("ended", kEnds[size_t(result.end)]).field("steps", result.step).field("tokens", result.tokens);
@@ -58,6 +59,23 @@ std::string to_json(const TrainResult& result, std::string_view resume) {
     json.field("loss", result.best_loss).end_object();
   }
   if (result.end == TrainEnd::kStopped && !resume.empty()) json.field("resume", resume);
+  return json.end_object().take();
+}
+
+std::string to_json(const FinetuneResult& result, std::string_view resume) {
+  JsonWriter json;
+  json.begin_object().field("folder", result.folder.string()).field("ended", kEnds[size_t(result.end)]);
+  json.field("rows", result.rows).field("dev_rows", result.dev_rows);
+  json.key("seeds").begin_array();
+  for (const SeedResult& seed : result.seeds) {
+    json.begin_object().field("seed", seed.seed).field("best_step", seed.best_step);
+    json.field("seconds", seed.seconds).field("tokens", seed.tokens).key("scores").begin_object();
+    for (const NamedScore& s : seed.scores) json.field(s.name, s.value);
+    json.end_object().end_object();
+  }
+  json.end_array();
+  if (!result.seeds.empty()) json.field("best_seed", result.seeds[result.best].seed);
+  if (!resume.empty()) json.field("resume", resume);
   return json.end_object().take();
 }
 

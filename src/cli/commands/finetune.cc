@@ -1,0 +1,123 @@
+// bertie finetune
+#include "bertie/finetune.h"
+
+#include "bertie/json.h"
+#include "cli/commands/training.h"
+#include "cli/model.h"
+#include "cli/output.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
+
+namespace bertie::cli {
+namespace {
+
+FinetuneJob job_of(const Settings& s) {
+  FinetuneJob job;
+  job.kind = TaskKind(s.first_word);
+  job.model = model_name(s);
+  job.train_file = s.train_file.value_or(""), job.dev_file = s.dev_file.value_or("");
+  job.data.text = s.text.value_or(""), job.data.text_pair = s.text_pair.value_or("");
+  job.data.label = s.label.value_or("");
+  if (s.problem) job.data.problem = Problem(*s.problem);
+  job.data.skip_bad = s.skip_bad;
+  if (!s.quiet)
+    job.data.bad_row = [](const Error& error) { report_problem(error.what()); };
+  job.dev_share = s.dev_share.value_or(job.dev_share);
+  job.epochs = s.epochs.value_or(0), job.seeds = s.seeds.value_or(1), job.metric = s.metric.value_or("");
+  job.max_length = s.max_length.value_or(0), job.stride = s.stride.value_or(job.stride);
+  job.freeze = s.freeze, job.layer_decay = s.layer_decay.value_or(1);
+  job.balance_classes = s.balance_classes, job.label_smoothing = s.label_smoothing.value_or(0);
+  job.fresh_head = s.fresh_head, job.dropout = s.dropout.value_or(-1), job.recompute = s.recompute;
+  job.threads = int(s.threads.value_or(0));
+  job.command = given_command(s);
+  job.train = train_options(s, job.train);
+  return job;
+}
+
+std::string few(const std::vector<std::string>& labels) {
+  constexpr size_t kMost = 12;
+  std::string out;
+  for (size_t i = 0; i < std::min(labels.size(), kMost); ++i)
+    out += (i > 0 ? ", " : "") + printable(labels[i]);
+  return labels.size() > kMost ? fmt::format("{} … ({} in all)", out, labels.size()) : out;
+}
+
+// What is about to happen, so that a wrong column or a long text is seen before an hour has gone.
+void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
+  report_problem(fmt::format("{}: {}", job.train_file, plan.train_found));
+  if (!job.dev_file.empty()) report_problem(fmt::format("{}: {}", job.dev_file, plan.dev_found));
+  std::string rows = fmt::format("{} rows to learn from", with_commas(plan.rows));
+  if (plan.dev_rows > 0)
+    rows += fmt::format(", {} {}", with_commas(plan.dev_rows),
+                        job.dev_file.empty() ? "taken out to measure with" : "to measure with");
+  if (plan.bad_rows > 0) rows += fmt::format(", {} left out", with_commas(plan.bad_rows));
+  report_problem(rows);
+  if (job.kind != TaskKind::kAnswer && plan.labels.size() > 1)
+    report_problem(fmt::format("labels: {}", few(plan.labels)));
+  report_problem(fmt::format("{}: {}; {:.3g} epochs of {} tokens, {} steps of {} sequences, rate {:.2g}",
+                             job.model, plan.continues_head ? "goes on with its head" : "with a fresh head",
+                             plan.epochs, with_commas(plan.tokens), with_commas(plan.train.steps),
+                             plan.train.batch, plan.train.rate));
+  if (plan.truncated > 0)
+    warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(plan.truncated),
+                     with_commas(plan.rows), plan.max_length),
+         job.max_length > 0 ? "a larger `max_length`" : "shorter texts: the model takes no more");
+}
+
+void print_scores(const FinetuneResult& result) {
+  const SeedResult& best = result.seeds[result.best];
+  const bool several = result.seeds.size() > 1;
+  Table table(several ? std::vector<std::string>{"score", fmt::format("seed {}", best.seed), "mean", "deviation"}
+                      : std::vector<std::string>{"score", "value"},
+              several ? "lrrr" : "lr");
+  for (const NamedScore& s : best.scores) {
+    std::vector<std::string> row{s.name, fmt::format("{:.4f}", s.value)};
+    if (several) {
+      const MeanScore mean = mean_score(result.seeds, s.name);
+      row.push_back(fmt::format("{:.4f}", mean.mean)), row.push_back(fmt::format("{:.4f}", mean.deviation));
+    }
+    table.add(row);
+  }
+  print(table.text(Style::for_output(), output_width()));
+}
+
+void report(const FinetuneResult& result, const Settings& settings, const Launcher& launcher) {
+  const std::string resume =
+      result.end == TrainEnd::kStopped ? resume_command(settings, launcher) : std::string();
+  if (settings.json) return print(to_json(result, resume) + "\n");
+  if (!resume.empty()) return print("stopped; it goes on with:\n  {}\n", printable(resume));
+  double seconds = 0;
+  for (const SeedResult& seed : result.seeds) seconds += seed.seconds;
+  if (result.dev_rows > 0) print_scores(result);
+  print("{} is ready, after {}. Try it:\n  bertie {} -m {} {}\n", printable(result.folder.string()),
+        duration_text(seconds), name_of(TaskKind(settings.first_word)), printable(result.folder.string()),
+        settings.first_word == int(TaskKind::kPair)     ? "\"first text\" \"second text\""
+        : settings.first_word == int(TaskKind::kAnswer) ? "\"question?\" --context text.txt"
+                                                        : "\"your text\"");
+}
+
+}  // namespace
+
+int finetune_command(const Settings& settings) {
+  const FinetuneJob job = job_of(settings);
+  const Launcher launcher = Launcher::find();
+  catch_stop_signals(settings, launcher);
+  TrainLine line(!settings.quiet);
+  FinetuneEvents events{train_events(settings, line, launcher)};
+  if (!settings.quiet) {
+    events.planned = [&](const FinetunePlan& plan) { tell_plan(job, plan); };
+    if (job.seeds > 1)
+      events.seed_done = [](const SeedResult& seed) {
+        std::string text = fmt::format("seed {}:", seed.seed);
+        for (const NamedScore& s : seed.scores) text += fmt::format(" {} {:.4f}", s.name, s.value);
+        report_problem(text);
+      };
+  }
+  const FinetuneResult result = finetune(job, events);
+  end_progress_line();
+  if (result.rank > 0) return 0;
+  report(result, settings, launcher);
+  return exit_code(result.end);
+}
+
+}  // namespace bertie::cli

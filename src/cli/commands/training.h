@@ -1,0 +1,43 @@
+#pragma once
+// What the commands that train have in common: options, signals, the line of progress, and how a run that was
+// stopped goes on.
+#include <chrono>
+#include <string>
+
+#include "bertie/launcher.h"
+#include "bertie/train.h"
+#include "cli/options.h"
+
+namespace bertie::cli {
+
+// Asks the run to save and end at the first Ctrl-C (or SIGTERM, SIGHUP, SIGUSR1); a second one ends it at
+// once. Under mpirun it also says how to stop all ranks.
+void catch_stop_signals(const Settings& settings, const Launcher& launcher);
+int stop_signal();  // that came; 0: none
+
+// What was given; the rest as in `otherwise`.
+TrainOptions train_options(const Settings& settings, const TrainOptions& otherwise = {});
+
+// One line with everything that moves. Written without taking memory, as the steps around it.
+class TrainLine {
+ public:
+  explicit TrainLine(bool wanted);
+  void operator()(const TrainProgress& p);
+
+ private:
+  bool wanted_;
+  double pause_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+// What a run tells, on standard error.
+TrainEvents train_events(const Settings& settings, TrainLine& line, const Launcher& launcher);
+
+// The command that was given, as it can be typed; and the one that goes on with its run.
+std::string given_command(const Settings& settings);
+std::string resume_command(const Settings& settings, const Launcher& launcher);
+
+// The exit code of a run.
+int exit_code(TrainEnd end);
+
+}  // namespace bertie::cli
