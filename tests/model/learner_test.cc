@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "model/learning.h"
 #include "model/weights.h"
+#include "support/expect_error.h"
 
 namespace bertie {
 namespace {
@@ -276,6 +277,121 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Families, Learners, testing::ValuesIn(cases()), name_of_case);
+
+// Class weights and label smoothing: the slope, and the formula on its own.
+TEST(Learner, ClassWeightsAndSmoothingHaveTheLosssSlope) {
+  const std::vector<float> weights{0.5f, 2, 1.25f};
+  for (const Head head : {Head::kClassify, Head::kTag}) {
+    const Config config = small("bert");
+    Example example(config, {head}, {9, 1, 14, 5});
+    example.terms[0].class_weights = weights, example.terms[0].smoothing = 0.2f;
+    const auto learner = make_learner(config, {head}, 1, {.threads = 2});
+    enlarge(*learner);
+    test::expect_slope(*learner, example.training(7));
+
+    const Model model = learner->view();
+    bertie::Run run(model, 1);
+    const LossTerm& term = example.terms[0];
+    const Matrix<const float> z = run.forward(example.batch(), {.head = head, .rows = term.rows}).logits;
+    std::vector<LossSum> sums(1);
+    learner->evaluate(example.training(), sums);
+    double loss = 0;
+    for (size_t r = 0; r < z.rows(); ++r) {
+      double sum = 0, smooth = 0;
+      for (float v : z[r]) sum += std::exp(double(v));
+      for (float v : z[r]) smooth += 0.2 / 3 * (std::log(sum) - double(v));
+      const auto target = size_t(term.targets[r]);
+      loss += double(weights[target]) * (smooth + 0.8 * (std::log(sum) - double(z(r, target))));
+    }
+    EXPECT_NEAR(sums[0].loss, loss, 1e-5 * loss);
+    EXPECT_EQ(sums[0].count, z.rows());
+  }
+}
+
+TEST(Learner, ClassWeightsAreForClassesOnly) {
+  const Config config = small("bert");
+  const std::vector<float> two{1, 1};
+  std::vector<LossSum> sums(1);
+  Example answer(config, {Head::kAnswer}, {9});
+  answer.terms[0].smoothing = 0.1f;
+  const auto answerer = make_learner(config, {Head::kAnswer}, 1, {.threads = 1});
+  test::expect_error("are for classes", [&] { answerer->learn(answer.training(), sums); });
+  Example classes(config, {Head::kClassify}, {9});
+  classes.terms[0].class_weights = two;
+  const auto classifier = make_learner(config, {Head::kClassify}, 1, {.threads = 1});
+  test::expect_error("2 class weights for 3 classes", [&] { classifier->learn(classes.training(), sums); });
+}
+
+// What is frozen has no gradient and drops nothing; what is above it learns as if the states below were given.
+TEST(Learner, FrozenLayersStayAndTheOthersHaveTheLosssSlope) {
+  for (const char* type : {"bert", "roberta", "distilbert", "gpt2"})
+    for (const bool recompute : {false, true})
+      for (const size_t frozen : {size_t{0}, size_t{1}, size_t{2}}) {
+        SCOPED_TRACE(std::string(type) + " " + std::to_string(frozen));
+        const Config config = small(type);
+        const std::vector<Head> heads{Head::kClassify};
+        const Example example(config, heads, {9, 1, 14, 5});
+        const auto learner = make_learner(
+            config, heads, 1, {.threads = 2, .recompute = recompute, .frozen_layers = frozen});
+        const auto all = make_learner(config, heads, 1, {.threads = 2});
+        enlarge(*learner), enlarge(*all);
+        const std::vector<float> some = gradients(*learner, example.training());
+        const std::vector<float> whole = gradients(*all, example.training());
+        size_t learned = 0;
+        for (const Segment& s : learner->segments()) {
+          const auto part = std::span(some).subspan(s.first, s.count);
+          if (s.rate == 0) {
+            EXPECT_EQ(norm(part), 0) << s.name;
+          } else {
+            EXPECT_TRUE(std::ranges::equal(part, std::span(whole).subspan(s.first, s.count))) << s.name;
+            ++learned;
+          }
+        }
+        EXPECT_GT(learned, 0u);
+        EXPECT_LT(learned, learner->segments().size());
+        // With dropout, a frozen stack gives the same states each time: only what is above draws.
+        if (frozen == config.layers) {
+          std::vector<LossSum> a(1), b(1);
+          learner->learn(example.training(7), a), learner->learn(example.training(7), b);
+          EXPECT_EQ(a[0].loss, b[0].loss);
+        }
+      }
+}
+
+TEST(Learner, RatesFallFromHeadsToEmbeddings) {
+  const Config config = small("bert");
+  const auto learner = make_learner(config, {Head::kClassify}, 1, {.threads = 1, .layer_decay = 0.5});
+  for (const Segment& s : learner->segments()) {
+    double rate = 1;
+    if (s.name.find("layer.1.") != std::string::npos) rate = 0.5;
+    if (s.name.find("layer.0.") != std::string::npos) rate = 0.25;
+    if (s.name.find("embeddings") != std::string::npos) rate = 0.125;
+    EXPECT_EQ(s.rate, rate) << s.name;
+  }
+  test::expect_error("more than the model's 2 layers",
+                     [&] { make_learner(config, {Head::kClassify}, 1, {.threads = 1, .frozen_layers = 3}); });
+  test::expect_error("share their weights", [&] {
+    make_learner(small("albert"), {Head::kClassify}, 1, {.threads = 1, .frozen_layers = 1});
+  });
+}
+
+// A view is the parameters themselves: what a step changes, it shows.
+TEST(Learner, AViewShowsWhatWasLearned) {
+  const Config config = small("bert");
+  const auto learner = make_learner(config, {Head::kClassify}, 1, {.threads = 1});
+  const Example example(config, {Head::kClassify}, {9, 4});
+  const Model view = learner->view();
+  bertie::Run run(view, 1);
+  const float before = run.forward(example.batch(), {.head = Head::kClassify}).logits(0, 0);
+  for (float& p : learner->parameters()) p *= 1.25f;
+  const float after = run.forward(example.batch(), {.head = Head::kClassify}).logits(0, 0);
+  EXPECT_NE(before, after);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "bertie_learner_view";
+  learner->save(folder);
+  bertie::Run saved(Model::load(folder), 1);
+  EXPECT_EQ(saved.forward(example.batch(), {.head = Head::kClassify}).logits(0, 0), after);
+  std::filesystem::remove_all(folder);
+}
 
 TEST(Learner, TheHeadAtMaskedPlacesOnlyEqualsTheFullHead) {
   const Config config = small("bert");

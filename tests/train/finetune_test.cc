@@ -1,0 +1,315 @@
+// Fine-tuning from files to a folder: every kind learns, the folder is whole, a run that was stopped goes on
+// to the same bits.
+#include "train/finetune.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bertie/text_model.h"
+#include "core/random.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+#include "thread_ranks.h"
+
+namespace bertie {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TempFolder;
+
+constexpr const char* kVocabulary =
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\nfine\npoor\nthe\nfilm\nwas\na\nbook\nvery\nann\nbob\nparis\n"
+    "rome\nlives\nin\nwho\nwhere\n?\n.\n";
+
+void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
+std::string read(const fs::path& file) { return std::string(io::MappedFile(file).text()); }
+
+// A small model with random weights and a tokenizer, without a head.
+fs::path make_model(const TempFolder& temp, const std::string& type = "bert", const std::vector<Head>& heads = {}) {
+  const fs::path folder = temp.path() / type;
+  Config c;
+  c.model_type = type;
+  c.layers = 2, c.hidden = 32, c.heads = 2, c.intermediate = 64, c.vocabulary = 25, c.positions = 40;
+  c.dropout = c.attention_dropout = 0;
+  if (type == "distilbert") c.types = 0;
+  Model::random(c, 1, heads).save(folder);
+  write(folder / "vocab.txt", kVocabulary);
+  return folder;
+}
+
+const char* pick(Random& random, std::initializer_list<const char*> words) {
+  return words.begin()[random.below(uint32_t(words.size()))];
+}
+
+// Texts that one word decides.
+std::string reviews(size_t rows, uint64_t seed) {
+  Random random(seed);
+  std::string out = "text\tlabel\n";
+  for (size_t i = 0; i < rows; ++i) {
+    const bool good = random.below(2) == 0;
+    out += std::string("the ") + pick(random, {"film", "book"}) + " was " + pick(random, {"very ", "a ", ""}) +
+           (good ? pick(random, {"good", "fine"}) : pick(random, {"bad", "poor"})) + " .\t" +
+           (good ? "praise" : "complaint") + "\n";
+  }
+  return out;
+}
+
+FinetuneJob job_for(TaskKind kind, const fs::path& model, const fs::path& train, const fs::path& out) {
+  FinetuneJob job{.kind = kind, .model = model.string(), .train_file = train.string(), .epochs = 8, .threads = 2};
+  job.train.out = out, job.train.rate = 3e-3, job.train.batch = 16;
+  return job;
+}
+
+double first_score(const FinetuneResult& r) { return r.seeds.at(r.best).scores.at(0).value; }
+
+TEST(Finetune, AClassifierLearnsAndItsFolderIsWhole) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", out = temp.path() / "out";
+  write(train, reviews(300, 1));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, out);
+  job.command = "bertie finetune classify";
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  const FinetuneResult result = finetune(job, events);
+  EXPECT_EQ(result.end, TrainEnd::kLimit);
+  EXPECT_EQ(plan.rows + plan.dev_rows, 300u);
+  EXPECT_EQ(plan.dev_rows, 30u);
+  EXPECT_EQ(plan.labels, (std::vector<std::string>{"complaint", "praise"}));
+  EXPECT_FALSE(plan.continues_head);
+  EXPECT_EQ(first_score(result), 1);
+  EXPECT_EQ(result.evaluation.rows, 30u);
+
+  const TextModel made = load(out);
+  EXPECT_EQ(made.classify("the book was fine .").labels[0].label, "praise");
+  EXPECT_EQ(made.classify("the book was poor .").labels[0].label, "complaint");
+  const auto metrics = nlohmann::json::parse(read(out / "metrics.json"));
+  EXPECT_EQ(metrics["scores"]["accuracy"], 1);
+  EXPECT_EQ(metrics["train"]["rows"], 270);
+  EXPECT_NE(read(out / "README.md").find("bertie finetune classify\n"), std::string::npos);
+  EXPECT_TRUE(fs::exists(out / "run" / "seed-1" / "log.jsonl"));
+  for (const auto& entry : fs::directory_iterator(out / "run" / "seed-1"))
+    EXPECT_FALSE(entry.is_directory()) << entry.path();  // checkpoints are gone
+  // Not over what is there.
+  test::expect_error("has a run already", [&] { finetune(job); });
+}
+
+TEST(Finetune, PairsTagsAnswersAndNumbersLearn) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp);
+  Random random(5);
+  // The same word in both, or not.
+  std::string pairs = "sentence1\tsentence2\tlabel\n", numbers = "text,score\n", tags,
+              questions = R"({"version":"1.1","data":[{"title":"t","paragraphs":[)";
+  for (int i = 0; i < 400; ++i) {
+    const char* a = pick(random, {"ann", "bob"});
+    const char* b = pick(random, {"ann", "bob"});
+    pairs += fmt::format("the {}\tthe {}\t{}\n", a, b, a == b ? "same" : "other");
+    const bool good = random.below(2) == 0;
+    numbers += fmt::format("the film was {},{}\n", good ? "good" : "bad", good ? 2.5 : -1.5);
+    const char* place = pick(random, {"paris", "rome"});
+    tags += fmt::format("{} B-PER\nlives O\nin O\n{} B-LOC\n. O\n\n", a, place);
+    const std::string context = fmt::format("{} lives in {} .", a, place);
+    const bool who = random.below(2) == 0;
+    questions += fmt::format(
+        R"({}{{"context":"{}","qas":[{{"id":"{}","question":"{} ?","answers":[{{"text":"{}","answer_start":{}}}]}}]}})",
+        i > 0 ? "," : "", context, i, who ? "who" : "where", who ? a : place, who ? 0 : context.find(place));
+  }
+  questions += "]}]}";
+  const auto learn = [&](TaskKind kind, const std::string& name, const std::string& text) {
+    write(temp.path() / name, text);
+    FinetuneJob job = job_for(kind, model, temp.path() / name, temp.path() / (name + ".model"));
+    job.epochs = kind == TaskKind::kPair || kind == TaskKind::kAnswer ? 20 : 6;
+    return finetune(job);
+  };
+  EXPECT_GE(first_score(learn(TaskKind::kPair, "pairs.tsv", pairs)), 0.95);
+  const FinetuneResult regression = learn(TaskKind::kClassify, "numbers.csv", numbers);
+  EXPECT_GE(first_score(regression), 0.99);
+  const Classification high = load(regression.folder).classify("the film was good");
+  EXPECT_NEAR(high.labels.at(0).score, 2.5, 0.4);
+  const FinetuneResult tagger = learn(TaskKind::kTag, "tags.conll", tags);
+  EXPECT_GE(first_score(tagger), 0.99);
+  const Tagging tagging = load(tagger.folder).tag("bob lives in rome .");
+  ASSERT_EQ(tagging.entities.size(), 2u);
+  EXPECT_EQ(tagging.entities[0].label, "PER");
+  EXPECT_EQ(tagging.entities[1].text, "rome");
+  const FinetuneResult answerer = learn(TaskKind::kAnswer, "questions.json", questions);
+  EXPECT_GE(first_score(answerer), 0.95);
+  EXPECT_EQ(load(answerer.folder).answer("where ?", "ann lives in paris .").answers.at(0).text, "paris");
+}
+
+TEST(Finetune, SeveralLabelsAtOnceLearn) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "labels.jsonl";
+  Random random(9);
+  std::string rows;
+  for (int i = 0; i < 300; ++i) {
+    const bool film = random.below(2) == 0, good = random.below(2) == 0;
+    rows += fmt::format(R"({{"text":"the {} was {}","labels":[{}{}{}]}})", film ? "film" : "book",
+                        good ? "good" : "bad", film ? "\"film\"" : "", film && good ? "," : "", good ? "\"good\"" : "") +
+            "\n";
+  }
+  write(train, rows);
+  const FinetuneResult result = finetune(job_for(TaskKind::kClassify, model, train, temp.path() / "out"));
+  EXPECT_GE(first_score(result), 0.99);
+  EXPECT_EQ(load(result.folder).model().config().problem, Problem::kMultiLabel);
+}
+
+TEST(Finetune, ARunThatWasStoppedGoesOnToTheSameBits) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv";
+  write(train, reviews(120, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, temp.path() / "whole");
+  job.epochs = 3, job.seeds = 2, job.dropout = 0.1;
+  const FinetuneResult whole = finetune(job);
+  ASSERT_EQ(whole.seeds.size(), 2u);
+
+  job.train.out = temp.path() / "stopped";
+  size_t steps = 0, stops = 0;
+  FinetuneEvents events;
+  events.stop = [&] { return ++steps % 4 == 0; };
+  FinetuneResult result;
+  for (; stops < 40; ++stops) {
+    result = finetune(job, events);
+    job.train.resume = true;
+    if (result.end != TrainEnd::kStopped) break;
+  }
+  EXPECT_GT(stops, 3u);
+  EXPECT_EQ(read(temp.path() / "whole" / "model.safetensors"), read(job.train.out / "model.safetensors"));
+  ASSERT_EQ(result.seeds.size(), 2u);
+  EXPECT_EQ(result.best, whole.best);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(result.seeds[i].best_step, whole.seeds[i].best_step);
+    EXPECT_EQ(result.seeds[i].scores[0].value, whole.seeds[i].scores[0].value);
+  }
+  EXPECT_EQ(result.evaluation.rows, whole.evaluation.rows);
+}
+
+TEST(Finetune, AHeadForTheSameLabelsGoesOnAndAnyOtherIsFresh) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", first = temp.path() / "first";
+  write(train, reviews(200, 3));
+  finetune(job_for(TaskKind::kClassify, model, train, first));
+  const auto continues = [&](FinetuneJob job) {
+    bool goes_on = false;
+    FinetuneEvents events;
+    events.planned = [&](const FinetunePlan& p) { goes_on = p.continues_head; };
+    job.train.steps = 1, job.epochs = 0;
+    finetune(job, events);
+    return goes_on;
+  };
+  FinetuneJob again = job_for(TaskKind::kClassify, first, train, temp.path() / "again");
+  again.train.rate = 1e-9;
+  EXPECT_TRUE(continues(again));
+  EXPECT_EQ(load(again.train.out).classify("the book was fine .").labels[0].label, "praise");
+  again.fresh_head = true, again.train.out = temp.path() / "fresh";
+  EXPECT_FALSE(continues(again));
+  const fs::path other = temp.path() / "other.tsv";
+  write(other, "text\tlabel\n" + std::string("the film\tx\nthe book\ty\nthe film was\tz\n"));
+  FinetuneJob relabelled = job_for(TaskKind::kClassify, first, other, temp.path() / "other");
+  relabelled.dev_share = 0;
+  EXPECT_FALSE(continues(relabelled));
+  EXPECT_EQ(load(relabelled.train.out).model().config().labels, (std::vector<std::string>{"x", "y", "z"}));
+}
+
+TEST(Finetune, EveryFamilyLearns) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(200, 4));
+  for (const char* type : {"distilbert"}) {
+    FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp, type), train,
+                              temp.path() / (std::string(type) + "-out"));
+    job.layer_decay = 0.9, job.balance_classes = true, job.label_smoothing = 0.05;
+    EXPECT_EQ(first_score(finetune(job)), 1) << type;
+  }
+}
+
+TEST(Finetune, FrozenLayersAreTheModelsOwn) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", out = temp.path() / "out";
+  write(train, reviews(100, 4));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, out);
+  job.freeze = 2, job.epochs = 1;
+  finetune(job);
+  const io::SafeTensors before = io::SafeTensors::open(model), after = io::SafeTensors::open(out);
+  const auto same = [&](const std::string& name) {
+    const auto a = before.find(name)->data, b = after.find(name)->data;
+    return std::ranges::equal(a, b);
+  };
+  EXPECT_TRUE(same("bert.embeddings.word_embeddings.weight"));
+  EXPECT_TRUE(same("bert.encoder.layer.1.output.dense.weight"));
+  EXPECT_FALSE(same("bert.pooler.dense.weight"));
+}
+
+TEST(Finetune, OverRanksItIsTheSameModel) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv";
+  write(train, reviews(100, 6));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, temp.path() / "one");
+  job.epochs = 2, job.dropout = 0.1, job.threads = 1;
+  const FinetuneResult one = finetune(job);
+  job.train.out = temp.path() / "two";
+  FinetuneResult two;
+  test::ThreadRanks(2).run([&](Collective& ranks) {
+    FinetuneResult result = finetune(job, ranks, {});
+    if (ranks.rank() == 0) two = std::move(result);
+  });
+  EXPECT_NEAR(first_score(one), first_score(two), 0.1);
+  const io::SafeTensors a = io::SafeTensors::open(temp.path() / "one"), b = io::SafeTensors::open(temp.path() / "two");
+  const io::TensorInfo &x = *a.find("classifier.weight"), &y = *b.find("classifier.weight");
+  std::vector<float> p(x.elements()), q(p);
+  io::to_float(x, 0, p), io::to_float(y, 0, q);
+  for (size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(p[i], q[i], 1e-4);
+}
+
+TEST(Finetune, WhatMakesNoSenseIsSaid) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", out = temp.path() / "out";
+  write(train, reviews(40, 1));
+  const FinetuneJob good = job_for(TaskKind::kClassify, model, train, out);
+  const auto refuses = [&](const std::string& part, const char* field, const auto& change) {
+    FinetuneJob job = good;
+    change(job);
+    try {
+      finetune(job);
+      ADD_FAILURE() << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_EQ(error.field(), field) << error.what();
+    }
+  };
+  refuses("no model", "model", [](FinetuneJob& j) { j.model.clear(); });
+  refuses("no data", "train_file", [](FinetuneJob& j) { j.train_file.clear(); });
+  refuses("folder to go to", "out", [](FinetuneJob& j) { j.train.out.clear(); });
+  refuses("leaves nothing", "dev_share", [](FinetuneJob& j) { j.dev_share = 1; });
+  refuses("there is none", "seeds", [](FinetuneJob& j) { j.dev_share = 0, j.seeds = 2; });
+  refuses("40 at most", "max_length", [](FinetuneJob& j) { j.max_length = 41; });
+  refuses("no score", "metric", [](FinetuneJob& j) { j.metric = "f7", j.train.steps = 1; });
+  refuses("`layer_decay` 2", "layer_decay", [](FinetuneJob& j) { j.layer_decay = 2; });
+  const fs::path single = temp.path() / "single.tsv";
+  write(single, "text\tlabel\nthe film\tgood\nthe book\tgood\n");
+  refuses("nothing to tell apart", "label", [&](FinetuneJob& j) { j.train_file = single.string(); });
+  fs::create_directories(temp.path() / "taken");
+  write(temp.path() / "taken" / "config.json", "{}");
+  refuses("has a model already", "out", [&](FinetuneJob& j) { j.train.out = temp.path() / "taken"; });
+}
+
+TEST(Finetune, SmallSetsTakeMoreEpochsAndNarrowModelsLargerSteps) {
+  EXPECT_EQ(default_epochs(400), 20);
+  EXPECT_EQ(default_epochs(3668), 8);
+  EXPECT_EQ(default_epochs(67'349), 3);
+  EXPECT_EQ(default_epochs(400'000), 2);
+  EXPECT_EQ(default_batch(400), 16u);
+  EXPECT_EQ(default_batch(67'349), 32u);
+  EXPECT_DOUBLE_EQ(default_rate(768), 3e-5);
+  EXPECT_GT(default_rate(384), default_rate(768));
+}
+
+}  // namespace
+}  // namespace bertie
