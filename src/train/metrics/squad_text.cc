@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/unicode/unicode.h"
+#include "train/metrics/case_tables.h"
 
 namespace bertie::metrics {
 namespace {
@@ -20,35 +21,12 @@ std::u32string code_points(std::string_view text) {
   return out;
 }
 
-// Unicode's Case_Ignorable, as far as it is found next to Greek letters: marks, format characters, and the
-// signs that stand within words.
-bool is_case_ignorable(uint32_t point) {
-  constexpr std::u32string_view kWithinWords = U"'.:^`\u00A8\u00AD\u00AF\u00B4\u00B7\u00B8\u2018\u2019\u2024\u2027";
-  return (text::flags(point) & text::kMark) != 0 || kWithinWords.find(char32_t(point)) != kWithinWords.npos ||
-         (point >= 0x2B0 && point <= 0x36F) || point == 0x37A || point == 0x384 || point == 0x385 ||
-         point == 0x387 || (point >= 0x200B && point <= 0x200F) || (point >= 0x202A && point <= 0x202E) ||
-         (point >= 0x2060 && point <= 0x2064);
-}
-
-// Letters of scripts with capitals: Latin, Greek, Cyrillic and the like. Others have no case.
-bool is_cased(uint32_t point) {
-  if (text::char_kind(point) != text::CharKind::kLetter) return false;
-  const text::Mapped low = text::lower(point);
-  if (low.count != 1 || low.points[0] != point) return true;
-  return point < 0x588 ? !(point == 0x1BB || (point >= 0x1C0 && point <= 0x1C3) || point == 0x294)
-                       : (point >= 0x10A0 && point <= 0x10FF) || (point >= 0x13A0 && point <= 0x13FF) ||
-                             (point >= 0x1C80 && point <= 0x1CBF) || (point >= 0x1D00 && point <= 0x1FFF) ||
-                             (point >= 0x2C00 && point <= 0x2D2F) || (point >= 0xA640 && point <= 0xA69D) ||
-                             (point >= 0xAB30 && point <= 0xABBF) || (point >= 0xFB00 && point <= 0xFB17) ||
-                             (point >= 0xFF41 && point <= 0xFF5A) || (point >= 0x10428 && point <= 0x1044F);
-}
-
 // A sigma ends a word if a letter with case stands before it and none after it, whatever is ignorable between.
 bool ends_word(std::u32string_view text, size_t at) {
   size_t before = at, after = at + 1;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;
   while (after < text.size() && is_case_ignorable(text[after])) ++after;
-  return before > 0 && is_cased(text[before - 1]) && !(after < text.size() && is_cased(text[after]));
+  return before > 0 && has_case(text[before - 1]) && !(after < text.size() && has_case(text[after]));
 }
 
 bool is_article(std::u32string_view word) { return word == U"a" || word == U"an" || word == U"the"; }
