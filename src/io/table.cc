@@ -36,6 +36,8 @@ void row_too_long(TableRow& row) {
 
 std::string fields_text(size_t count) { return fmt::format("{} field{}", count, count == 1 ? "" : "s"); }
 
+}  // namespace
+
 // UTF-16 is what Excel calls "Unicode text".
 void check_is_text(std::string_view sample, const std::string& name) {
   const std::string_view start = sample.substr(0, 4096);
@@ -44,8 +46,6 @@ void check_is_text(std::string_view sample, const std::string& name) {
     throw Error(fmt::format("{} is no text in UTF-8: it has zero bytes in it, or is marked as UTF-16", name),
                 "iconv -f UTF-16 -t UTF-8 converts a text in UTF-16");
 }
-
-}  // namespace
 
 bool is_blank_line(std::string_view text) {
   return text.starts_with('\n') || text.starts_with("\r\n") || text == "\r";
@@ -129,20 +129,26 @@ size_t json_value_end(std::string_view text) {
   return text.npos;
 }
 
-TableReader::TableReader(const std::string& path, const TableHints& hints) : window_(path) {
-  const std::string_view sample = window_.fill(kTableSample);
+TableReader::TableReader(const std::string& path, const TableHints& hints)
+    : TableReader(std::make_unique<TextWindow>(path), table_extension(path), hints) {}
+
+TableReader::TableReader(std::unique_ptr<TextWindow> window, std::string_view extension,
+                         const TableHints& hints)
+    : window_(std::move(window)) {
+  const std::string_view sample = window_->fill(kTableSample);
   check_is_text(sample, file().name());
-  format_ = recognize_table(sample, window_.ended(), table_extension(path), hints);
+  format_ = recognize_table(sample, window_->ended(), extension, hints);
   name_columns();
 }
 
 void TableReader::name_columns() {
   if (format_.json()) {
-    for (const TableRow& row : ahead(100))
-      if (!row.problem) {
-        for (const auto& item : row.object.items()) columns_.push_back(item.key());
-        return;
-      }
+    for (const TableRow& row : ahead(100)) {
+      if (row.problem) continue;
+      for (const auto& item : row.object.items())
+        if (std::ranges::find(columns_, item.key()) == columns_.end() && columns_.size() < kMaxTableColumns)
+          columns_.push_back(item.key());
+    }
   } else if (format_.header) {
     TableRow first;
     if (!read_next(first)) return;
@@ -185,22 +191,22 @@ bool TableReader::read_next(TableRow& row) {
 }
 
 bool TableReader::next_delimited(TableRow& row) {
-  while (window_.fill(2), is_blank_line(window_.text())) window_.skip_line();
-  row.line = window_.line();
-  if (window_.text().empty()) return false;
+  while (window_->fill(2), is_blank_line(window_->text())) window_->skip_line();
+  row.line = window_->line();
+  if (window_->text().empty()) return false;
   TableRecord record;
   while (true) {
-    record = read_record(window_.text(), window_.ended(), format_, row.fields);
+    record = read_record(window_->text(), window_->ended(), format_, row.fields);
     if (record.state != TableRecord::State::kNeedsMore) break;
-    if (window_.text().size() > kMaxTableRow) {
+    if (window_->text().size() > kMaxTableRow) {
       row_too_long(row);
-      window_.skip_line();  // of a row in quotes, the others are read again without them
+      window_->skip_line();  // of a row in quotes, the others are read again without them
       return true;
     }
-    window_.more();
+    window_->more();
   }
-  const bool has_zeros = window_.text().substr(0, record.bytes).find('\0') != std::string_view::npos;
-  window_.take(record.bytes);
+  const bool has_zeros = window_->text().substr(0, record.bytes).find('\0') != std::string_view::npos;
+  window_->take(record.bytes);
   if (record.bytes > kMaxTableRow)
     row_too_long(row);
   else if (record.problem)
@@ -217,58 +223,58 @@ bool TableReader::next_delimited(TableRow& row) {
 
 bool TableReader::next_json_line(TableRow& row) {
   while (true) {
-    const size_t end = window_.line_end(kMaxTableRow);
-    row.line = window_.line();
+    const size_t end = window_->line_end(kMaxTableRow);
+    row.line = window_->line();
     if (end == std::string_view::npos) {
       row_too_long(row);
-      window_.skip_line();
+      window_->skip_line();
       return true;
     }
     if (end == 0) return false;
-    const std::string_view line = window_.text().substr(0, end);
+    const std::string_view line = window_->text().substr(0, end);
     const bool blank = json_spaces(line) == line.size();
     if (!blank) parse_object(without_line_end(line), row);
-    window_.take(end);
+    window_->take(end);
     if (!blank) return true;
   }
 }
 
 bool TableReader::next_json_element(TableRow& row) {
   const auto skip_spaces = [&] {
-    do window_.take(json_spaces(window_.text()));
-    while (window_.text().empty() && window_.more());
-    return !window_.text().empty();
+    do window_->take(json_spaces(window_->text()));
+    while (window_->text().empty() && window_->more());
+    return !window_->text().empty();
   };
   const auto broken = [&](const char* problem) {
-    row.line = window_.line();
+    row.line = window_->line();
     row.problem.emplace(problem, "[{…}, {…}] is an array of objects");
-    window_.take(window_.text().size());
+    window_->take(window_->text().size());
     after_array_ = true;
     return true;
   };
   if (after_array_ || !skip_spaces()) return false;
   if (!std::exchange(in_array_, true)) {
-    window_.take(1);  // the bracket that it was recognized by
+    window_->take(1);  // the bracket that it was recognized by
     if (!skip_spaces()) return broken("the JSON array is not closed");
-    if (window_.text()[0] == ']') return after_array_ = true, false;
+    if (window_->text()[0] == ']') return after_array_ = true, false;
   }
-  row.line = window_.line();
+  row.line = window_->line();
   size_t end;
-  while ((end = json_value_end(window_.text())) == std::string_view::npos) {
-    if (window_.text().size() > kMaxTableRow) {
+  while ((end = json_value_end(window_->text())) == std::string_view::npos) {
+    if (window_->text().size() > kMaxTableRow) {
       row_too_long(row);
       return after_array_ = true;
     }
-    if (!window_.more()) return broken("the JSON array is not closed");
+    if (!window_->more()) return broken("the JSON array is not closed");
   }
   if (end == 0) return broken("there is no value between two commas of the JSON array");
-  parse_object(window_.text().substr(0, end), row);
-  window_.take(end);
+  parse_object(window_->text().substr(0, end), row);
+  window_->take(end);
   const size_t line = row.line;
   if (!skip_spaces()) return row.problem ? true : broken("the JSON array is not closed");
-  const char after = window_.text()[0];
+  const char after = window_->text()[0];
   if (after != ',' && after != ']') return broken("there is no comma after this object of the JSON array");
-  window_.take(1);
+  window_->take(1);
   after_array_ = after == ']';
   row.line = line;
   if (!after_array_ && !skip_spaces()) return broken("the JSON array is not closed");

@@ -11,6 +11,7 @@
 // Fields of CSV and TSV are the file's bytes, which need not be UTF-8.
 #include <deque>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -61,16 +62,18 @@ class TableReader {
  public:
   // Throws Error where the file cannot be read or is no text.
   explicit TableReader(const std::string& path, const TableHints& hints = {});
+  // The same for who has looked at the text, and taken nothing; `extension` as table_extension gives it.
+  TableReader(std::unique_ptr<TextWindow> window, std::string_view extension, const TableHints& hints);
 
   // False at the end. Throws Error where reading fails.
   bool next(TableRow& row);
 
   const TableFormat& format() const { return format_; }
-  // The header's names, or numbers from 1. Of JSON: the keys of the first object that is one.
+  // The header's names, or numbers from 1. Of JSON: all keys of the first hundred rows.
   const std::vector<std::string>& columns() const { return columns_; }
   // The rows that next() will give, at least so many where there are; valid until next().
   const std::deque<TableRow>& ahead(size_t rows);
-  const InputFile& file() const { return window_.file(); }
+  const InputFile& file() const { return window_->file(); }
 
  private:
   bool read_next(TableRow& row);
@@ -79,7 +82,7 @@ class TableReader {
   bool next_json_element(TableRow& row);
   void name_columns();
 
-  TextWindow window_;
+  std::unique_ptr<TextWindow> window_;
   TableFormat format_;
   std::vector<std::string> columns_;
   std::deque<TableRow> ahead_;  // read and not yet given
@@ -98,6 +101,10 @@ TableRecord read_record(std::string_view text, bool ended, const TableFormat& fo
                         std::vector<std::string>& fields);
 bool is_blank_line(std::string_view text);  // that the text begins with
 
+// Throws Error for UTF-16 and for what is no text at all; `name` is the file's.
+void check_is_text(std::string_view sample, const std::string& name);
+// Whether the text begins as JSON objects do: {" or {}.
+bool begins_json_object(std::string_view text);
 // The end of the JSON value that the text begins with: by its brackets and quotes alone. npos: not in the text.
 size_t json_value_end(std::string_view text);
 

@@ -73,14 +73,14 @@ bool has_header(const Reading& reading, const TableHints& hints) {
          });
 }
 
+}  // namespace
+
 bool begins_json_object(std::string_view text) {
   const size_t brace = text.find_first_not_of(" \t\r\n");
   if (brace == text.npos || text[brace] != '{') return false;
   const size_t next = text.find_first_not_of(" \t\r\n", brace + 1);
   return next != text.npos && (text[next] == '"' || text[next] == '}');
 }
-
-}  // namespace
 
 std::string table_extension(std::string_view path) {
   const auto last = [&] {
