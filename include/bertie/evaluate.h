@@ -37,13 +37,6 @@ struct Predictions {
   size_t truncated = 0;  // kClassify, kPair: rows of which the model read the beginning only
 };
 
-struct NamedScore {
-  std::string name;   // "accuracy", "f1", "matthews", "pearson", "exact_match" …
-  double value = 0;   // from 0 to 1, correlations from −1, errors from 0; NaN where it is not defined
-  double low = 0, high = 0;  // the interval, where one was asked for; else equal to value
-  bool higher_is_better = true;
-};
-
 // Of one class, or of one kind of entity.
 struct ClassScore {
   std::string label;
@@ -70,7 +63,7 @@ struct PredictOptions {
   ProgressCallback progress = {};
   // kAnswer: windows as in AnswerOptions, answers as BERT's own script finds them.
   std::optional<size_t> max_length = {};  // 384, or what the model takes
-  std::optional<size_t> stride = {};      // tokens that windows share; 128, or half of a short window
+  std::optional<size_t> stride = {};      // tokens that windows share; 128, at most half of the context's
   size_t max_question_tokens = 64, max_answer_tokens = 30, n_best = 20;
 };
 
@@ -86,8 +79,8 @@ struct ScoreOptions {
 // The model's head must fit the data's kind, and its labels must be the data's, in any order. Labels that are
 // called LABEL_0, LABEL_1 … are taken by their places, if there are as many.
 BERTIE_API Predictions predict(const TextModel& model, const Dataset& data, const PredictOptions& options = {});
-// Data as predict wants it: with all labels of the model, of which a small file may lack some. Error that says
-// what differs where the data has labels that the model has not.
+// Data as predict wants it: with all labels of the model, of which a small file may lack some; rows without
+// labels too. As with_labels, but labels that are the same stay in the data's order.
 BERTIE_API Dataset with_labels_of(const TextModel& model, Dataset data);
 // Error where rows have no labels, or where the predictions are not of this data.
 BERTIE_API Evaluation score(const Dataset& data, const Predictions& predictions,

@@ -96,6 +96,7 @@ void run_answer_windows(const TextModel& model, std::span<const Question> questi
     const size_t room = context_tokens(encoding.sequences);
     how.stride = options.stride.value_or(std::min<size_t>(options.max_length / 2, 128));
     if (!options.stride && how.stride >= room) how.stride = room / 2;
+    if (options.stride_at_most_half) how.stride = std::min(how.stride, room / 2);
     size_t context_before = 0;
     for (const Encoding& window : tokenizer.encode_windows(question, context, how)) {
       add_window(window, context_before);

@@ -24,7 +24,8 @@ struct AnswerWindow {
 
 struct AnswerWindowOptions {
   size_t max_length, max_question_tokens;
-  std::optional<size_t> stride;  // none: 128, or half of a short window
+  std::optional<size_t> stride;       // none: 128, or half of a short window
+  bool stride_at_most_half = false;  // of what a window has of the context, also where one is given
   const ProgressCallback& progress;
 };
 

@@ -26,6 +26,10 @@ bool taken_by_place(const Labels& model, const Labels& data) {
   return model.size() == data.size() && are_numbered(model);
 }
 
+bool same_labels(const Labels& model, const Labels& data) {
+  return model.size() == data.size() && std::is_permutation(model.begin(), model.end(), data.begin());
+}
+
 // Up to five labels of `some` that `others` has not.
 std::string missing_from(const Labels& some, const Labels& others) {
   constexpr size_t kMost = 5;
@@ -49,27 +53,13 @@ std::string missing_from(const Labels& some, const Labels& others) {
               "data");
 }
 
-// Where each of the model's labels is in the data's.
-std::vector<size_t> places_of_labels(const Labels& model, const Labels& data) {
-  std::vector<size_t> places(model.size());
-  if (taken_by_place(model, data)) {
-    for (size_t i = 0; i < places.size(); ++i) places[i] = i;
-    return places;
-  }
-  if (model.size() != data.size()) labels_differ(model, data);
-  for (size_t i = 0; i < places.size(); ++i) {
-    places[i] = size_t(std::find(data.begin(), data.end(), model[i]) - data.begin());
-    if (places[i] == data.size()) labels_differ(model, data);
-  }
-  return places;
-}
-
 // From a label's name in the model to its place in the data.
 std::unordered_map<std::string, size_t> places_by_name(const Labels& model, const Labels& data) {
-  std::unordered_map<std::string, size_t> by_name;
-  const std::vector<size_t> places = places_of_labels(model, data);
-  for (size_t i = 0; i < places.size(); ++i) by_name.emplace(model[i], places[i]);
-  return by_name;
+  const bool by_place = taken_by_place(model, data);
+  if (!by_place && !same_labels(model, data)) labels_differ(model, data);
+  std::unordered_map<std::string, size_t> places;
+  for (size_t i = 0; i < model.size(); ++i) places.emplace(by_place ? model[i] : data[i], i);
+  return places;
 }
 
 Apply apply_of(Problem problem) {
@@ -167,6 +157,7 @@ Predictions predict_answers(const TextModel& model, const Dataset& data, const P
       {.max_length = options.max_length.value_or(max_length),
        .max_question_tokens = options.max_question_tokens,
        .stride = options.stride,
+       .stride_at_most_half = true,
        .progress = options.progress},
       [&](size_t i, const QuestionWindows& question) {
         const BestSpan best = best_span(question.windows, {.n_best = options.n_best,
@@ -190,12 +181,11 @@ Predictions predict(const TextModel& model, const Dataset& data, const PredictOp
 }
 
 Dataset with_labels_of(const TextModel& model, Dataset data) {
-  const bool has_labels = data.kind == TaskKind::kTag ||
-                          (data.kind != TaskKind::kAnswer && data.problem != Problem::kRegression);
+  if (data.kind == TaskKind::kAnswer || (data.kind != TaskKind::kTag && data.problem == Problem::kRegression))
+    return data;
   const std::vector<std::string>& labels = model.model().config().labels;
-  if (!has_labels || metrics::taken_by_place(labels, data.labels)) return data;
-  if (!metrics::missing_from(data.labels, labels).empty()) metrics::labels_differ(labels, data.labels);
-  if (labels.size() == data.labels.size()) return data;  // the same, in the data's order
+  if (data.labels.empty()) data.labels = labels;  // rows without labels
+  if (metrics::taken_by_place(labels, data.labels) || metrics::same_labels(labels, data.labels)) return data;
   return with_labels(std::move(data), labels);
 }
 
