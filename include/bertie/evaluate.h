@@ -50,9 +50,10 @@ struct Evaluation {
   std::vector<NamedScore> scores = {};  // the main one first, or the one that was asked for
   std::vector<ClassScore> classes = {};
   std::vector<std::string> labels = {};
-  std::vector<size_t> confusion = {};   // (labels, labels): rows are right, columns predicted; one class of several
-  // Whether, or how far, each row is right, from 0 to 1: classes, sets of labels, words of a sentence, F1 of an
-  // answer. Empty for a regression.
+  std::vector<size_t> confusion =
+      {};  // (labels, labels): rows are right, columns predicted; one class of several
+  // Whether, or how far, each row is right, from 0 to 1: classes, sets of labels, words of a sentence, F1 of
+  // an answer. Empty for a regression.
   std::vector<double> row_scores = {};
   // kAnswer with questions that have no answer: the thresholds of null_odds for which f1 and exact_match are
   // the highest on these rows.
@@ -70,15 +71,16 @@ struct PredictOptions {
 struct ScoreOptions {
   // kAnswer, where some questions have no answer: none is given where null_odds are above it.
   double threshold = 0;
-  std::string metric = {};   // the score that is to be the main one; empty: the usual one for the data
-  size_t resamples = 0;      // of the bootstrap; 0: no intervals
+  std::string metric = {};  // the score that is to be the main one; empty: the usual one for the data
+  size_t resamples = 0;     // of the bootstrap; 0: no intervals
   double confidence = 0.95;
   uint64_t seed = 1;
 };
 
 // The model's head must fit the data's kind, and its labels must be the data's, in any order. Labels that are
 // called LABEL_0, LABEL_1 … are taken by their places, if there are as many.
-BERTIE_API Predictions predict(const TextModel& model, const Dataset& data, const PredictOptions& options = {});
+BERTIE_API Predictions predict(const TextModel& model, const Dataset& data,
+                               const PredictOptions& options = {});
 // Data as predict wants it: with all labels of the model, of which a small file may lack some; rows without
 // labels too. As with_labels, but labels that are the same stay in the data's order.
 BERTIE_API Dataset with_labels_of(const TextModel& model, Dataset data);
@@ -105,14 +107,14 @@ BERTIE_API Comparison compare(const Dataset& data, const Predictions& a, const P
 
 // A row that was predicted wrongly.
 struct Mistake {
-  size_t row = 0, line = 0;  // in the data, from 0; in its file, from 1 (0: not known)
-  double confidence = 0;     // in what is wrong: a probability; of a regression, the distance
-  std::string a, b = {};     // the text or pair, the sentence, or the question and its context
-  std::string right, predicted;
+  size_t row = 0, line = 0;    // in the data, from 0; in its file, from 1 (0: not known)
+  double confidence = 0;       // in what is wrong: a probability; of a regression, the distance
+  std::string a = {}, b = {};  // the text or pair, the sentence, or the question and its context
+  std::string right = {}, predicted = {};
 };
 // The `top` most confident ones, the surest first.
-BERTIE_API std::vector<Mistake> mistakes(const Dataset& data, const Predictions& predictions, size_t top = 100,
-                                         const ScoreOptions& options = {});
+BERTIE_API std::vector<Mistake> mistakes(const Dataset& data, const Predictions& predictions,
+                                         size_t top = 100, const ScoreOptions& options = {});
 // The same as one page of HTML: no script, nothing from outside.
 BERTIE_API std::string mistakes_page(const Dataset& data, const Evaluation& evaluation,
                                      const std::vector<Mistake>& mistakes);

@@ -44,7 +44,8 @@ std::vector<Command> evaluate_commands() {
              .most = 1'000'000},
             {.name = "threshold",
              .argument = "T",
-             .help = "for answer: how much surer than of an answer the model must be of \"none\" to give none",
+             .help =
+                 "for answer: how much surer than of an answer the model must be of \"none\" to give none",
              .standard = "0",
              .to = &Settings::threshold,
              .signed_number = true},

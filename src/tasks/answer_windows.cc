@@ -17,8 +17,8 @@ size_t context_tokens(std::span<const int8_t> texts) {
   return size_t(std::count(texts.begin(), texts.end(), int8_t{1}));
 }
 
-// Of a token of the context in a window that has `count` of them from `first` on: how much stands around it on
-// the shorter side; a longer window breaks ties.
+// Of a token of the context in a window that has `count` of them from `first` on: how much stands around it
+// on the shorter side; a longer window breaks ties.
 double context_around(size_t token, size_t first, size_t count) {
   const size_t left = token - first, right = first + count - 1 - token;
   return double(std::min(left, right)) + 0.01 * double(count);
@@ -73,7 +73,7 @@ void run_answer_windows(const TextModel& model, std::span<const Question> questi
   const auto worker = TextModelAccess::worker(model);
   Encoding& encoding = worker->encoding;
   Sequences& sequences = worker->sequences;
-  std::vector<size_t> before;          // for each sequence: tokens of the context before it
+  std::vector<size_t> before;  // for each sequence: tokens of the context before it
   std::vector<bool> cut(questions.size());
   std::vector<AnswerWindow> windows;
 
@@ -84,8 +84,8 @@ void run_answer_windows(const TextModel& model, std::span<const Question> questi
   };
   const auto add = [&](size_t i) {
     auto [question, context] = questions[i];
-    tokenizer.encode_into(
-        question, {.max_length = options.max_question_tokens, .add_special_tokens = false}, encoding);
+    tokenizer.encode_into(question, {.max_length = options.max_question_tokens, .add_special_tokens = false},
+                          encoding);
     if (encoding.truncated) {
       cut[i] = true;
       question = text_at(question, {0, encoding.offsets.empty() ? 0 : encoding.offsets.back().end});

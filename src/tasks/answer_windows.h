@@ -24,7 +24,7 @@ struct AnswerWindow {
 
 struct AnswerWindowOptions {
   size_t max_length, max_question_tokens;
-  std::optional<size_t> stride;       // none: 128, or half of a short window
+  std::optional<size_t> stride;      // none: 128, or half of a short window
   bool stride_at_most_half = false;  // of what a window has of the context, also where one is given
   const ProgressCallback& progress;
 };
@@ -43,7 +43,7 @@ void run_answer_windows(const TextModel& model, std::span<const Question> questi
 // The best span of a context by the sum of its logits.
 struct BestSpan {
   bool found = false;
-  Offset offset;           // of the context
+  Offset offset = {};      // of the context
   float score = 0;         // sum of the logits of its start and its end
   float null_score = 0;    // the same for [CLS]: the least of all windows
   double probability = 0;  // of this span among the best ones (and "no answer", where that competes)
@@ -55,8 +55,8 @@ struct SpanSearch {
 };
 
 // As run_squad.py and transformers' postprocess_qa_predictions choose it: starts and ends among the n_best
-// logits of each window; a start counts in the window where it has the most context on its shorter side; spans
-// of no characters do not count.
+// logits of each window; a start counts in the window where it has the most context on its shorter side;
+// spans of no characters do not count.
 BestSpan best_span(std::span<const AnswerWindow> windows, const SpanSearch& search);
 
 }  // namespace bertie

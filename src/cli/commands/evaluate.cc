@@ -130,8 +130,9 @@ void print_confusion(const Evaluation& evaluation, const Style& style) {
 
 void print_thresholds(const Evaluation& evaluation, double threshold) {
   if (std::ranges::find(evaluation.scores, "best_f1", &NamedScore::name) == evaluation.scores.end()) return;
-  print("\nno answer above a threshold of {:.4g}; best on these rows: {:.4g} for f1, {:.4g} for exact_match\n",
-        threshold, evaluation.best_threshold, evaluation.best_exact_threshold);
+  print(
+      "\nno answer above a threshold of {:.4g}; best on these rows: {:.4g} for f1, {:.4g} for exact_match\n",
+      threshold, evaluation.best_threshold, evaluation.best_exact_threshold);
 }
 
 void print_comparison(const Comparison& c, const std::string& a, const std::string& b) {
@@ -146,7 +147,8 @@ void print_comparison(const Comparison& c, const std::string& a, const std::stri
 // One model's part of the work, and of the output.
 class ModelReport {
  public:
-  ModelReport(const Settings& settings, const ScoreOptions& scoring) : settings_(settings), scoring_(scoring) {}
+  ModelReport(const Settings& settings, const ScoreOptions& scoring)
+      : settings_(settings), scoring_(scoring) {}
 
   Predictions operator()(const TextModel& model, const std::string& name, const Dataset& data) {
     Predictions predictions = predict_with_progress(settings_, model, data);

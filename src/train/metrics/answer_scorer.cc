@@ -63,7 +63,7 @@ class AnswerScorer : public Scorer {
   }
 
   SquadVersion version_;
-  std::vector<AnswerScore> rows_;          // with the threshold
+  std::vector<AnswerScore> rows_;         // with the threshold
   std::vector<ThresholdRow> f1_, exact_;  // without it
   std::vector<double> odds_;
   std::vector<size_t> order_;  // by ascending odds

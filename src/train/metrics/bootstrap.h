@@ -20,8 +20,8 @@ struct Interval {
 };
 Interval percentile_interval(std::vector<double>& values, double confidence);
 
-// McNemar's exact test, two-sided: how likely `only_a` and `only_b` rows would be so far from half and half if
-// both models were equally good.
+// McNemar's exact test, two-sided: how likely `only_a` and `only_b` rows would be so far from half and half
+// if both models were equally good.
 double mcnemar(size_t only_a, size_t only_b);
 
 }  // namespace bertie::metrics

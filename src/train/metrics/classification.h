@@ -45,8 +45,8 @@ double macro_f1_of_all(std::span<const Counts> classes);
 //   (c·s − Σ t_k·p_k) / √((s² − Σ p_k²)·(s² − Σ t_k²));  0 where that is 0/0.
 double matthews(std::span<const Counts> classes);
 
-// Expected calibration error: rows in 15 bins of like confidence, (0, 1/15], (1/15, 2/15] …; the mean distance
-// of a bin's accuracy from its mean confidence, weighted by its rows.
+// Expected calibration error: rows in 15 bins of like confidence, (0, 1/15], (1/15, 2/15] …; the mean
+// distance of a bin's accuracy from its mean confidence, weighted by its rows.
 double calibration_error(std::span<const float> confidence, std::span<const uint8_t> right,
                          std::span<const uint32_t> weights);
 

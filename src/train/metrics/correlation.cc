@@ -61,8 +61,7 @@ std::vector<double> ranks(std::span<const double> x, std::span<const size_t> ord
 double mean_squared_error(std::span<const double> x, std::span<const double> y,
                           std::span<const uint32_t> weights) {
   double sum = 0, rows = 0;
-  for (size_t i = 0; i < x.size(); ++i)
-    sum += weights[i] * (x[i] - y[i]) * (x[i] - y[i]), rows += weights[i];
+  for (size_t i = 0; i < x.size(); ++i) sum += weights[i] * (x[i] - y[i]) * (x[i] - y[i]), rows += weights[i];
   return sum / rows;
 }
 

@@ -5,9 +5,9 @@
 //   conlleval   the script of the CoNLL shared tasks, version of 2004
 //   seqeval     the Python package, in its default mode
 //
-// With B, I and O they agree on every sequence, also on wrong ones: an I that follows O or another kind begins
-// an entity. They differ where there are E and S. conlleval does not know S, and sees no border between E and B
-// or around an S of the same kind: "S-PER S-PER" is one entity there, "E-PER B-PER" goes on.
+// With B, I and O they agree on every sequence, also on wrong ones: an I that follows O or another kind
+// begins an entity. They differ where there are E and S. conlleval does not know S, and sees no border
+// between E and B or around an S of the same kind: "S-PER S-PER" is one entity there, "E-PER B-PER" goes on.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,8 +32,8 @@ struct EntityTags {
   Tag at(int32_t label) const { return label < 0 ? Tag{} : tags[size_t(label)]; }
 };
 
-// Whether labels are tags of entities: each is O, or begins with B, I, E or S and a hyphen (or is that letter).
-// A tagger of parts of speech has others.
+// Whether labels are tags of entities: each is O, or begins with B, I, E or S and a hyphen (or is that
+// letter). A tagger of parts of speech has others.
 bool are_entity_tags(std::span<const std::string> labels);
 EntityTags entity_tags(std::span<const std::string> labels);
 
@@ -44,8 +44,8 @@ struct Border {
 Border conlleval_border(Tag before, Tag tag);
 Border seqeval_border(Tag before, Tag tag);
 
-// Entities of one sentence for each kind: an entity is right if it begins and ends where the right one does and
-// is of the same kind.
+// Entities of one sentence for each kind: an entity is right if it begins and ends where the right one does
+// and is of the same kind.
 using BorderRule = Border (*)(Tag before, Tag tag);
 std::vector<Counts> count_entities(const EntityTags& tags, std::span<const int32_t> truth,
                                    std::span<const int32_t> predicted, BorderRule rule);

@@ -14,7 +14,8 @@ bool has_interval(const NamedScore& score) { return score.low != score.value || 
 std::vector<std::string_view> names_of(const std::vector<int32_t>& places,
                                        const std::vector<std::string>& labels) {
   std::vector<std::string_view> names;
-  for (const int32_t place : places) names.push_back(place < 0 ? std::string_view("") : labels[size_t(place)]);
+  for (const int32_t place : places)
+    names.push_back(place < 0 ? std::string_view("") : labels[size_t(place)]);
   return names;
 }
 

@@ -31,7 +31,9 @@ class MistakeFinder {
   }
 
  private:
-  float score(size_t row, size_t label) const { return predictions_.scores[row * predictions_.columns + label]; }
+  float score(size_t row, size_t label) const {
+    return predictions_.scores[row * predictions_.columns + label];
+  }
 
   void one_class(size_t row, Mistake& out) const {
     const auto predicted = size_t(best_class(predictions_, row));
@@ -47,7 +49,8 @@ class MistakeFinder {
       const bool said = has_label(predictions_, row, k);
       if (is) add(out.right, data_.labels[k], ", ");
       if (said) add(out.predicted, data_.labels[k], ", ");
-      if (is != said) out.confidence = std::max(out.confidence, double(said ? score(row, k) : 1 - score(row, k)));
+      if (is != said)
+        out.confidence = std::max(out.confidence, double(said ? score(row, k) : 1 - score(row, k)));
     }
   }
 

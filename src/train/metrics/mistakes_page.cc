@@ -76,8 +76,8 @@ std::string answer_or(const std::string& text, std::string_view otherwise) {
 }
 
 std::string article(const Mistake& mistake, const Dataset& data) {
-  const bool number = data.problem == Problem::kRegression && data.kind != TaskKind::kTag &&
-                      data.kind != TaskKind::kAnswer;
+  const bool number =
+      data.problem == Problem::kRegression && data.kind != TaskKind::kTag && data.kind != TaskKind::kAnswer;
   const std::string_view nothing = data.kind == TaskKind::kAnswer ? "no answer" : "none";
   std::string out = "<article>\n<h2>";
   out += mistake.line > 0 ? fmt::format("line {}", mistake.line) : fmt::format("row {}", mistake.row + 1);
@@ -85,8 +85,8 @@ std::string article(const Mistake& mistake, const Dataset& data) {
                 : fmt::format(", {:.1f}% sure", 100 * mistake.confidence);
   out += fmt::format("</h2>\n<p>{}</p>\n", escaped_html(mistake.a));
   if (data.kind == TaskKind::kAnswer)
-    out += fmt::format("<details><summary>context</summary><div>{}</div></details>\n",
-                       escaped_html(mistake.b));
+    out +=
+        fmt::format("<details><summary>context</summary><div>{}</div></details>\n", escaped_html(mistake.b));
   else if (!mistake.b.empty())
     out += fmt::format("<p>{}</p>\n", escaped_html(mistake.b));
   out += fmt::format(

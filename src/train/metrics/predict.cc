@@ -46,7 +46,8 @@ std::string missing_from(const Labels& some, const Labels& others) {
   const std::string of_data = missing_from(data, model), of_model = missing_from(model, data);
   std::string what = "the labels of the model are not those of the data:";
   if (!of_data.empty()) what += fmt::format(" the model has no {}", of_data);
-  if (!of_model.empty()) what += fmt::format("{} the data has no {}", of_data.empty() ? "" : ", and", of_model);
+  if (!of_model.empty())
+    what += fmt::format("{} the data has no {}", of_data.empty() ? "" : ", and", of_model);
   throw Error(what,
               of_data.empty() ? "`with_labels_of` gives the data all labels of the model"
                               : "data with the model's labels, or a model that was trained for these",

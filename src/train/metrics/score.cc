@@ -35,8 +35,8 @@ void check_texts(const Dataset& data, const Predictions& predictions) {
       return label >= 0 && size_t(label) < data.labels.size();
     });
     if (!fits || !known)
-      throw Error(fmt::format("line {} has {}", example.line, fits ? "a label that the data has not"
-                                                                   : "not one label but several, or none"),
+      throw Error(fmt::format("line {} has {}", example.line,
+                              fits ? "a label that the data has not" : "not one label but several, or none"),
                   {}, "data");
   }
 }

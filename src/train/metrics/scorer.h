@@ -1,6 +1,6 @@
 #pragma once
-// A data set and what was predicted for it, ready to be counted again and again: as it is, and for each resample
-// of the bootstrap, in which a row counts as often as it was drawn.
+// A data set and what was predicted for it, ready to be counted again and again: as it is, and for each
+// resample of the bootstrap, in which a row counts as often as it was drawn.
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -39,7 +39,8 @@ AnswerScore score_answer(std::string_view text, const SquadQuestion& question, S
     best.f1 = std::max(best.f1, answer_f1(right, given, version));
   };
   for (const SquadQuestion::Answer& answer : question.answers)
-    if (const Words right = answer_words(answer.text); version == SquadVersion::k1 || !right.empty()) see(right);
+    if (const Words right = answer_words(answer.text); version == SquadVersion::k1 || !right.empty())
+      see(right);
   if (!any && version == SquadVersion::k2) see({});
   return best;
 }

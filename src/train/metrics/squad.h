@@ -28,8 +28,8 @@ struct ThresholdRow {
 struct BestThreshold {
   double score = 0, threshold = 0;
 };
-// The threshold of null_odds with the highest mean score. `order` has the rows by ascending odds; row i counts
-// weights[i] times. As find_best_thresh of evaluate-v2.0.py: starts from "no answer" for all, at 0.
+// The threshold of null_odds with the highest mean score. `order` has the rows by ascending odds; row i
+// counts weights[i] times. As find_best_thresh of evaluate-v2.0.py: starts from "no answer" for all, at 0.
 BestThreshold best_threshold(std::span<const ThresholdRow> rows, std::span<const size_t> order,
                              std::span<const uint32_t> weights);
 

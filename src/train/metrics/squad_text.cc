@@ -21,7 +21,8 @@ std::u32string code_points(std::string_view text) {
   return out;
 }
 
-// A sigma ends a word if a letter with case stands before it and none after it, whatever is ignorable between.
+// A sigma ends a word if a letter with case stands before it and none after it, whatever is ignorable
+// between.
 bool ends_word(std::u32string_view text, size_t at) {
   size_t before = at, after = at + 1;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;

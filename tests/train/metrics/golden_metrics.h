@@ -46,14 +46,13 @@ struct Labelled {
   Predictions predictions;
 };
 
-inline Labelled classes(size_t labels, const std::vector<int32_t>& truth, const std::vector<int32_t>& predicted,
-                        const std::vector<float>& confidence) {
+inline Labelled classes(size_t labels, const std::vector<int32_t>& truth,
+                        const std::vector<int32_t>& predicted, const std::vector<float>& confidence) {
   Labelled out;
   for (size_t k = 0; k < labels; ++k) out.data.labels.push_back("class " + std::to_string(k));
   out.predictions.columns = labels;
   for (size_t i = 0; i < truth.size(); ++i) {
-    out.data.texts.push_back(
-        {.a = "text " + std::to_string(i), .labels = {truth[i]}, .line = i + 2});
+    out.data.texts.push_back({.a = "text " + std::to_string(i), .labels = {truth[i]}, .line = i + 2});
     std::vector<float> row(labels, (1 - confidence[i]) / float(labels - 1));
     row[size_t(predicted[i])] = confidence[i];
     out.predictions.scores.insert(out.predictions.scores.end(), row.begin(), row.end());
@@ -61,7 +60,8 @@ inline Labelled classes(size_t labels, const std::vector<int32_t>& truth, const 
   return out;
 }
 
-inline Labelled sentences(const std::vector<std::string>& labels, const std::vector<std::vector<int32_t>>& truth,
+inline Labelled sentences(const std::vector<std::string>& labels,
+                          const std::vector<std::vector<int32_t>>& truth,
                           const std::vector<std::vector<int32_t>>& predicted) {
   Labelled out{.data = {.kind = TaskKind::kTag, .labels = labels}, .predictions = {.tags = predicted}};
   for (const std::vector<int32_t>& tags : truth)

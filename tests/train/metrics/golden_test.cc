@@ -84,8 +84,7 @@ json conlleval_counts(const metrics::EntityTags& tags, const json& one, metrics:
   }
   json types = json::object();
   for (size_t k = 0; k < counts.size(); ++k)
-    if (counts[k].seen())
-      types[tags.kinds[k]] = {counts[k].right, counts[k].predicted, counts[k].support};
+    if (counts[k].seen()) types[tags.kinds[k]] = {counts[k].right, counts[k].predicted, counts[k].support};
   return types;
 }
 
@@ -116,7 +115,8 @@ TEST(GoldenMetrics, OfEntitiesAreSeqevalsAndConllevals) {
     else
       EXPECT_TRUE(same) << what << ": with B, I and O they agree";
     expect_number(test::score_named(e, "accuracy"),
-                  one["conlleval"]["tags"][0].get<double>() / one["conlleval"]["tags"][1].get<double>(), what);
+                  one["conlleval"]["tags"][0].get<double>() / one["conlleval"]["tags"][1].get<double>(),
+                  what);
   }
   EXPECT_GT(differ, 20u) << "the goldens have sequences with E and S that are counted differently";
 }
