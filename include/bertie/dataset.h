@@ -58,21 +58,25 @@ struct SquadQuestion {
 
 struct DatasetOptions {
   // Columns by name, or by number from 1; empty: found by their usual names ("sentence", "text", "label" …).
+  // kTag: `text` has the words and `label` the tags; kAnswer: question, context and answers.
   std::string text = {}, text_pair = {}, label = {};
   // What labels are. kUnset: numbers with fractions are a regression, lists of labels several labels, anything
-  // else classes.
+  // else classes. Data that goes with other data should be given that data's problem: five rows may have no
+  // fraction in them, or no list.
   Problem problem = Problem::kUnset;
   bool labels_needed = true;  // false: rows without labels are good, to be predicted
   // Error for a row that cannot be used, with its file, line and reason. True: such rows are left out, told to
-  // `bad_row` and counted.
+  // `bad_row` and counted. A row is bad that cannot be read, has an empty text or no label.
   bool skip_bad = false;
   std::function<void(const Error& error)> bad_row = {};
+  bool strict = false;  // a row that is not valid UTF-8 is bad; otherwise its bad bytes are read as U+FFFD
 };
 
 struct Dataset {
   TaskKind kind = TaskKind::kClassify;
   Problem problem = Problem::kSingleLabel;  // kClassify and kPair
-  // In the order of their names, but numbers by value; tags as IOB2, with "O" first. Empty for a regression.
+  // In the order of their names, but numbers by value; tags as IOB2 with "O" first, and with "B-" and "I-" of
+  // every kind. Empty for a regression.
   std::vector<std::string> labels = {};
   std::vector<TextExample> texts = {};         // kClassify, kPair
   std::vector<TaggedSentence> sentences = {};  // kTag
@@ -80,8 +84,10 @@ struct Dataset {
   std::string file = {};
   std::string found = {};    // the format, in words: "TSV without quotes, columns sentence and label"
   size_t bad_rows = 0;       // left out by skip_bad
-  bool labeled = true;       // false: rows have no labels
-  bool no_answers = false;   // kAnswer: some questions have none, as in SQuAD 2.0
+  size_t invalid_rows = 0;   // that are not valid UTF-8, and were mended
+  std::string first_invalid = {};  // where the first of them is: "reviews.csv:7"
+  bool labeled = true;             // false: rows have no labels, or some of them have none
+  bool no_answers = false;         // kAnswer: some questions have none, as in SQuAD 2.0
 
   size_t size() const { return texts.size() + sentences.size() + questions.size(); }
 };
@@ -89,8 +95,12 @@ struct Dataset {
 // "-" is standard input. Throws Error.
 BERTIE_API Dataset read_dataset(TaskKind kind, const std::string& file, const DatasetOptions& options = {});
 
+// Error where a model would learn nothing from it: one class only, or a class of its own for every row.
+BERTIE_API void check_learnable(const Dataset& data);
+
 // The same rows with their labels as places in `labels`, which may be more. Error that names the first row
-// whose label is not among them.
+// whose label is not among them. Where none of the data's labels is, and all are whole numbers, they are
+// places: 1 is NEGATIVE and POSITIVE's POSITIVE, as in GLUE's files.
 BERTIE_API Dataset with_labels(Dataset data, const std::vector<std::string>& labels);
 
 struct SplitDataset {

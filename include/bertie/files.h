@@ -69,4 +69,7 @@ class BERTIE_API ModelFiles {
   std::string only_;
 };
 
+// Writes a file whole or not at all; one that had the name before stays until then. Throws Error.
+BERTIE_API void write_file(const std::filesystem::path& path, std::string_view text);
+
 }  // namespace bertie

@@ -15,6 +15,7 @@
 
 #include "bertie/convert.h"
 #include "bertie/data.h"
+#include "bertie/evaluate.h"
 #include "bertie/explain.h"
 #include "bertie/export.h"
 #include "bertie/finetune.h"
@@ -65,6 +66,13 @@ BERTIE_API std::string to_json(const FinetuneResult& result, std::string_view re
 BERTIE_API std::string to_json(const PullProgress& progress);
 BERTIE_API std::string to_json(const PullResult& result, std::string_view name);
 BERTIE_API std::string to_json(const CachedModel& model);
+
+// What an evaluation found, without its row_scores; `model` is its name.
+BERTIE_API std::string to_json(const Evaluation& evaluation, std::string_view model = {});
+BERTIE_API std::string to_json(const Comparison& comparison);
+BERTIE_API std::string to_json(const std::vector<Mistake>& mistakes);  // an array
+// What was predicted for one row, and what is right.
+BERTIE_API std::string to_json(const Dataset& data, const Predictions& predictions, size_t row);
 
 // The same piece by piece, for results whose text may have hundreds of megabytes.
 using JsonSink = std::function<void(std::string_view)>;

@@ -234,9 +234,10 @@ struct GenerateOptions {
 
 // A number that says how good something is.
 struct NamedScore {
-  std::string name;          // "accuracy", "f1", "matthews", "pearson", "exact_match" …
-  double value = 0;          // from 0 to 1, correlations from −1; NaN where it is not defined
+  std::string name;  // "accuracy", "f1", "matthews", "pearson", "exact_match" …
+  double value = 0;  // from 0 to 1, correlations from −1, errors from 0; NaN where it is not defined
   double low = 0, high = 0;  // the interval, where one was asked for; else equal to value
+  bool higher_is_better = true;
 };
 
 }  // namespace bertie

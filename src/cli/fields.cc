@@ -25,6 +25,7 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"precision", "dtype"},
     {"train_file", "train"},
     {"dev_file", "dev"},
+    {"resamples", "bootstrap"},
 };
 
 std::string option_name(std::string_view field) {

@@ -1,5 +1,5 @@
-// The table; its chapters about tasks, data and training are in task_options.cc, data_options.cc and
-// train_options.cc.
+// The table; its chapters about tasks, data, training and evaluation are in task_options.cc, data_options.cc,
+// train_options.cc and evaluate_options.cc.
 #include "cli/options.h"
 
 #include <algorithm>
@@ -439,6 +439,7 @@ const std::vector<Command>& commands() {
     insert_before("attend", task_commands());
     insert_before("bench", data_commands());
     insert_before("bench", train_commands());
+    insert_before("bench", evaluate_commands());
     return all;
   }();
   return table;

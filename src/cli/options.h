@@ -64,11 +64,18 @@ struct Settings {
   std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate;
   bool resume = false, recompute = false, whole_word = false;
 
-  std::optional<std::string> train_file, dev_file, metric, text, text_pair, label;  // finetune
+  std::optional<std::string> compare, errors, predictions;  // evaluate
+  std::optional<size_t> bootstrap;
+  std::optional<double> threshold;
+
+  std::optional<std::string> metric, text, text_pair, label;  // labelled data
+  std::optional<int> problem;                                 // Problem
+  bool skip_bad = false;
+
+  std::optional<std::string> train_file, dev_file;  // finetune
   std::optional<double> epochs, dev_share, layer_decay, label_smoothing;
   std::optional<size_t> seeds, freeze;
-  std::optional<int> problem;  // Problem
-  bool skip_bad = false, balance_classes = false, fresh_head = false;
+  bool balance_classes = false, fresh_head = false;
 
   bool man = false, markdown = false;  // help
 
@@ -97,6 +104,7 @@ struct Option {
   std::string_view standard = {};          // what holds when it is not given, as help shows it
   Target to;                               // says the argument's type; a list may be given again and again
   size_t least = 0, most = 1'000'000'000;  // of a number
+  bool signed_number = false;              // as far below 0 as above
   std::string_view example = {};           // a number that makes sense, where the standard is not one
   std::vector<Choice> choices = {};        // the parser takes no other words,
   bool takes_other_words = false;          // unless this says so: then they are suggestions
@@ -122,6 +130,7 @@ const std::vector<Command>& commands();
 std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
 std::vector<Command> train_commands();
+std::vector<Command> evaluate_commands();
 Option file_option();                // --file
 std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
@@ -179,6 +188,7 @@ int vocab_command(const Settings& settings);
 int prepare_command(const Settings& settings);
 int pretrain_command(const Settings& settings);
 int finetune_command(const Settings& settings);
+int evaluate_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);
 

@@ -53,12 +53,14 @@ std::string example_of(const Option& option) {
 template <class Number>
 Number parse_number(const Option& option, std::string_view text) {
   Number value{};
-  const bool good = read_number(text, value) && value >= Number(option.least) && value <= Number(option.most);
+  const bool below_zero = option.signed_number && !std::is_integral_v<Number>;
+  const Number least = below_zero ? Number(0) - Number(option.most) : Number(option.least);
+  const bool good = read_number(text, value) && value >= least && value <= Number(option.most);
   if (!good)
-    throw UsageError(
-        fmt::format("--{} takes a {}number from {} to {}, not {}", option.name,
-                    std::is_integral_v<Number> ? "whole " : "", option.least, option.most, in_quotes(text)),
-        fmt::format("--{} {}", option.name, example_of<Number>(option)));
+    throw UsageError(fmt::format("--{} takes a {}number from {}{} to {}, not {}", option.name,
+                                 std::is_integral_v<Number> ? "whole " : "", below_zero ? "-" : "",
+                                 below_zero ? option.most : option.least, option.most, in_quotes(text)),
+                     fmt::format("--{} {}", option.name, example_of<Number>(option)));
   return value;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bertie/error.h"
+#include "bertie/files.h"
 
 namespace bertie::io {
 namespace fs = std::filesystem;
@@ -139,3 +140,9 @@ void sync_folder(const fs::path& folder) {
 }
 
 }  // namespace bertie::io
+
+void bertie::write_file(const std::filesystem::path& path, std::string_view text) {
+  io::AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}

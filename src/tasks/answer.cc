@@ -1,7 +1,5 @@
 // Where a text answers a question: the rules of transformers' question-answering pipeline. (4.57 is the last
 // release that has one.)
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 
 #include "bertie/error.h"
 #include "bertie/utf8.h"
+#include "tasks/answer_windows.h"
 #include "tasks/text_model_state.h"
 #include "text/unicode/unicode.h"
 
@@ -21,17 +20,9 @@ struct Span {
   float score;
 };
 
-// One window: which tokens may be in an answer, and the logits of start and end.
-struct Window {
-  std::span<const int32_t> ids, words;
-  std::span<const int8_t> texts;
-  std::span<const Offset> offsets;
-  Matrix<const float> logits;  // (n, 2)
-};
-
 // Probabilities of a column over the tokens that may be in an answer, and over [CLS], which stands for "there
 // is none"; 0 for the others.
-std::vector<float> probabilities(const Window& w, size_t column, int32_t cls) {
+std::vector<float> probabilities(const AnswerWindow& w, size_t column, int32_t cls) {
   std::vector<float> p(w.ids.size());
   for (size_t t = 0; t < p.size(); ++t)
     p[t] = w.texts[t] == 1 || w.ids[t] == cls ? w.logits(t, column) : -std::numeric_limits<float>::infinity();
@@ -43,7 +34,7 @@ std::vector<float> probabilities(const Window& w, size_t column, int32_t cls) {
 }
 
 // The `count` best spans of at most max_tokens, best first.
-std::vector<Span> best_spans(const Window& w, std::span<const float> start, std::span<const float> end,
+std::vector<Span> best_spans(const AnswerWindow& w, std::span<const float> start, std::span<const float> end,
                              size_t count, size_t max_tokens) {
   std::vector<Span> best;  // a heap with the worst on top, once it is full
   const auto better = [](const Span& a, const Span& b) {
@@ -69,7 +60,7 @@ std::vector<Span> best_spans(const Window& w, std::span<const float> start, std:
 }
 
 // From the first character of the first word to the last one of the last word, as far as the window has them.
-Offset whole_words(const Window& w, const Span& span) {
+Offset whole_words(const AnswerWindow& w, const Span& span) {
   size_t first = span.first, last = span.last;
   const auto same_word = [&](size_t a, size_t b) {
     return w.texts[b] == 1 && w.words[a] >= 0 && w.words[a] == w.words[b];
@@ -126,52 +117,15 @@ std::vector<Answering> TextModel::answer(std::span<const Question> questions,
   if (options.top == 0) throw Error("`top` is at least 1", "`top` 1", "top");
   if (options.max_answer_tokens == 0)
     throw Error("`max_answer_tokens` is at least 1", "`max_answer_tokens` 15", "max_answer_tokens");
-  const size_t max_length = options.max_length.value_or(std::min<size_t>(state_->head_length(), 384));
-  if (max_length > model().config().max_tokens())
-    throw Error(fmt::format("`max_length` {} is too long for a window: this model takes {} tokens",
-                            max_length, model().config().max_tokens()),
-                fmt::format("`max_length` {}", model().config().max_tokens()), "max_length");
-  const auto worker = state_->workers->take();
-  Encoding& encoding = worker->encoding;
-  Sequences& sequences = worker->sequences;
   std::vector<Answering> out(questions.size());
-
-  const auto add = [&](size_t i) {
-    auto [question, context] = questions[i];
-    tokenizer().encode_into(
-        question, {.max_length = options.max_question_tokens, .add_special_tokens = false}, encoding);
-    if (encoding.truncated) {
-      out[i].question_truncated = true;
-      question = text_at(question, {0, encoding.offsets.empty() ? 0 : encoding.offsets.back().end});
-    }
-    EncodeOptions windows{.max_length = max_length, .truncate = Truncate::kOnlySecond};
-    tokenizer().encode_into(question, context, windows, encoding);
-    if (!encoding.truncated) return sequences.add_with_places(encoding);
-    const auto room = size_t(std::count(encoding.sequences.begin(), encoding.sequences.end(), 1));
-    windows.stride = options.stride.value_or(std::min<size_t>(max_length / 2, 128));
-    if (!options.stride && windows.stride >= room) windows.stride = room / 2;
-    for (const Encoding& window : tokenizer().encode_windows(question, context, windows))
-      sequences.add_with_places(window);
-  };
-  const auto use = [&](size_t, size_t sequence, Matrix<const float> logits) {
-    worker->scores.resize(sequences.ids.size() * 2);
-    for (size_t t = 0; t < logits.rows(); ++t)
-      std::copy_n(logits.row(t), 2, &worker->scores[(sequences.starts[sequence] + t) * 2]);
-  };
-  const auto finish = [&](size_t i, size_t first, size_t end) {
+  const auto use = [&](size_t i, const QuestionWindows& question) {
     const CodePoints context(questions[i].context);
     // Spans that become the same words are found again: look for more of them.
     const size_t count = options.whole_words ? options.top * 2 + 10 : options.top;
     float none = 1e6f;
     Found found;
-    for (size_t sequence = first; sequence < end; ++sequence) {
-      const size_t start = sequences.starts[sequence], n = sequences.length(sequence);
-      const Window w{sequences.ids_of(sequence),
-                     std::span(sequences.words).subspan(start, n),
-                     std::span(sequences.texts).subspan(start, n),
-                     std::span(sequences.offsets).subspan(start, n),
-                     {worker->scores.data() + start * 2, n, 2}};
-      if (n == 0) continue;
+    for (const AnswerWindow& w : question.windows) {
+      if (w.ids.empty()) continue;
       const std::vector<float> starts = probabilities(w, 0, tokenizer().cls_id()),
                                ends = probabilities(w, 1, tokenizer().cls_id());
       none = std::min(none, starts[0] * ends[0]);
@@ -183,15 +137,14 @@ std::vector<Answering> TextModel::answer(std::span<const Question> questions,
       }
     }
     if (options.allow_no_answer) found.add_null(none);
-    out[i].answers = found.best(options.top);
-    out[i].windows = end - first;
+    out[i] = {found.best(options.top), question.windows.size(), question.question_truncated};
   };
-  run_work(*worker, {.head = Head::kAnswer,
-                     .inputs = questions.size(),
-                     .add = add,
-                     .use = use,
-                     .finish = finish,
-                     .progress = options.progress});
+  run_answer_windows(*this, questions,
+                     {.max_length = options.max_length.value_or(std::min<size_t>(task_max_length(), 384)),
+                      .max_question_tokens = options.max_question_tokens,
+                      .stride = options.stride,
+                      .progress = options.progress},
+                     use);
   return out;
 }
 

@@ -8,9 +8,9 @@ using namespace bertie::test;
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "demo",    "tokenize", "embed",    "similar",  "fill-mask", "next-sentence", "classify",  "pair",
-    "tag",     "answer",   "generate", "attend",   "explain",   "info",          "pull",      "models",
-    "convert", "vocab",    "prepare",  "pretrain", "bench",     "help",          "completion"};
+    "demo",    "tokenize", "embed",    "similar",  "fill-mask", "next-sentence", "classify", "pair",
+    "tag",     "answer",   "generate", "attend",   "explain",   "info",          "pull",     "models",
+    "convert", "vocab",    "prepare",  "pretrain", "evaluate",  "bench",         "help",     "completion"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   const Result r = run({});

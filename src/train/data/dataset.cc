@@ -1,0 +1,146 @@
+#include "bertie/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/checked.h"
+#include "io/quote.h"
+#include "text/unicode/unicode.h"
+#include "train/data/dataset_rows.h"
+#include "train/data/labels.h"
+
+namespace bertie {
+
+std::string_view name_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kClassify: return "classify";
+    case TaskKind::kPair: return "pair";
+    case TaskKind::kTag: return "tag";
+    case TaskKind::kAnswer: break;
+  }
+  return "answer";
+}
+
+std::string DatasetRows::place(size_t line) const {
+  return line == 0 ? data_.file : fmt::format("{}:{}", data_.file, line);
+}
+
+void DatasetRows::bad(size_t line, const Error& problem) {
+  const Error error(fmt::format("{}: {}", place(line), problem.what()), problem.hint(), problem.field());
+  if (!options_.skip_bad)
+    throw Error(error.what(),
+                problem.hint().empty() ? "mend it, or leave such rows out: `skip_bad`"
+                                       : problem.hint() + "; `skip_bad` leaves such rows out");
+  ++data_.bad_rows;
+  if (options_.bad_row) options_.bad_row(error);
+}
+
+void DatasetRows::mend(std::string& text, size_t line, bool& counted) {
+  if (text::valid_utf8(text)) return;
+  if (options_.strict) throw Error("not valid UTF-8", "iconv -f latin1 -t utf8, if it is Latin-1");
+  std::string valid;
+  text::replace_invalid(text, valid);
+  text = std::move(valid);
+  if (std::exchange(counted, true)) return;
+  if (data_.invalid_rows++ == 0) data_.first_invalid = place(line);
+}
+
+void DatasetRows::make_valid(size_t line, std::initializer_list<std::string*> texts) {
+  bool counted = false;
+  for (std::string* text : texts) mend(*text, line, counted);
+}
+
+void DatasetRows::make_valid(size_t line, std::vector<std::string>& texts) {
+  bool counted = false;
+  for (std::string& text : texts) mend(text, line, counted);
+}
+
+Dataset read_dataset(TaskKind kind, const std::string& file, const DatasetOptions& options) {
+  Dataset data{.kind = kind, .file = file == "-" ? "standard input" : file};
+  switch (kind) {
+    case TaskKind::kClassify:
+    case TaskKind::kPair: read_texts(data, options, file); break;
+    case TaskKind::kTag: read_tags(data, options, file); break;
+    case TaskKind::kAnswer: read_questions(data, options, file); break;
+  }
+  if (data.size() == 0)
+    throw Error(data.bad_rows > 0 ? fmt::format("none of the {} rows of {} can be used", data.bad_rows, data.file)
+                                  : fmt::format("{} has no rows", data.file),
+                fmt::format("it was read as {}", data.found));
+  return data;
+}
+
+void check_learnable(const Dataset& data) {
+  if (data.kind == TaskKind::kAnswer) return;
+  if (!data.labeled) throw Error(fmt::format("{}: some rows have no labels to learn from", data.file), "", "label");
+  if (data.kind != TaskKind::kTag && data.problem == Problem::kRegression) {
+    const auto same = [&](const TextExample& row) { return row.value == data.texts[0].value; };
+    if (std::ranges::all_of(data.texts, same))
+      throw Error(fmt::format("{}: the number of every row is {}, so that there is nothing to learn", data.file,
+                              data.texts[0].value),
+                  "another column, with `label`?", "label");
+    return;
+  }
+  const bool several = data.kind != TaskKind::kTag && data.problem == Problem::kMultiLabel;
+  if (data.labels.empty() || (data.labels.size() == 1 && !several))
+    throw Error(fmt::format("{}: the label of every row is {}, so that there is nothing to learn", data.file,
+                            data.labels.empty() ? "missing" : io::quote(data.labels[0])),
+                "rows of at least two classes; or another column, with `label`", "label");
+  if (data.kind != TaskKind::kTag && !several && data.texts.size() > 4 && data.labels.size() == data.texts.size())
+    throw Error(fmt::format("{}: all {} rows have different labels, so that there is nothing to learn", data.file,
+                            data.texts.size()),
+                "another column, with `label`; numbers to predict are a `problem` regression", "label");
+}
+
+namespace {
+
+// For each of the data's labels its place among others.
+std::vector<std::optional<int32_t>> places_among(const std::vector<std::string>& from,
+                                                 const std::vector<std::string>& to) {
+  const LabelPlaces names(to);
+  std::vector<std::optional<int32_t>> places;
+  for (const std::string& label : from) places.push_back(names.find(label));
+  const auto missing = [](const std::optional<int32_t>& place) { return !place; };
+  if (!std::ranges::all_of(places, missing)) return places;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (size_t number; parse_number(from[i], number) && number < to.size())
+      places[i] = int32_t(number);
+    else
+      return std::vector<std::optional<int32_t>>(from.size());
+  return places;
+}
+
+std::string some_of(const std::vector<std::string>& labels) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(labels.size(), 20); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", io::quote(labels[i]));
+  return labels.size() > 20 ? text + " …" : text;
+}
+
+}  // namespace
+
+Dataset with_labels(Dataset data, const std::vector<std::string>& labels) {
+  if (data.kind == TaskKind::kAnswer || data.labels.empty()) return data;
+  const std::vector<std::optional<int32_t>> places = places_among(data.labels, labels);
+  const DatasetOptions options;
+  const DatasetRows rows(data, options);
+  const auto change = [&](int32_t& label, size_t line) {
+    if (!places[size_t(label)])
+      throw Error(fmt::format("{}: the label {} is not one of {}", rows.place(line),
+                              io::quote(data.labels[size_t(label)]), some_of(labels)),
+                  "labels are those that the model was trained on", "label");
+    label = *places[size_t(label)];
+  };
+  for (TextExample& row : data.texts) {
+    for (int32_t& label : row.labels) change(label, row.line);
+    std::ranges::sort(row.labels);
+  }
+  for (TaggedSentence& sentence : data.sentences)
+    for (int32_t& tag : sentence.tags) change(tag, sentence.line);
+  data.labels = labels;
+  return data;
+}
+
+}  // namespace bertie

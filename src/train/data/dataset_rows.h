@@ -1,0 +1,35 @@
+#pragma once
+// What the readers of labelled data share: rows that are bad, and bytes that are not UTF-8.
+#include <string>
+
+#include "bertie/dataset.h"
+#include "bertie/error.h"
+
+namespace bertie {
+
+class DatasetRows {
+ public:
+  // Both must live as long.
+  DatasetRows(Dataset& data, const DatasetOptions& options) : data_(data), options_(options) {}
+
+  // A row that cannot be used: throws, or leaves it out as the options say. A line of 0 is none.
+  void bad(size_t line, const Error& problem);
+  // Mends texts that are not valid UTF-8, and counts the row once. Error under `strict`.
+  void make_valid(size_t line, std::initializer_list<std::string*> texts);
+  void make_valid(size_t line, std::vector<std::string>& texts);
+
+  std::string place(size_t line) const;  // "reviews.csv:7"
+
+ private:
+  void mend(std::string& text, size_t line, bool& counted);
+
+  Dataset& data_;
+  const DatasetOptions& options_;
+};
+
+// The parts of read_dataset, each in a file of its own. They fill rows, labels, found and what is said of them.
+void read_texts(Dataset& data, const DatasetOptions& options, const std::string& path);
+void read_tags(Dataset& data, const DatasetOptions& options, const std::string& path);
+void read_questions(Dataset& data, const DatasetOptions& options, const std::string& path);
+
+}  // namespace bertie
