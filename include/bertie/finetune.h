@@ -50,7 +50,12 @@ struct FinetuneJob {
   std::string command = {};           // that asked for this, for README.md
 
   // `out` is the folder of the model; `batch`, `steps` and `eval_every` 0: by the number of rows.
-  TrainOptions train = {.batch = 0, .outlier = 0, .eval_every = 0};
+  TrainOptions train = defaults();
+  static TrainOptions defaults() {
+    TrainOptions o;
+    o.batch = 0, o.outlier = 0, o.eval_every = 0;
+    return o;
+  }
 };
 
 // What a run with one seed came to.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bertie/error.h"
+#include "io/file.h"
 #include "bertie/files.h"
 
 namespace bertie::io {
@@ -91,6 +92,13 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
   sync_folder(folder_of(path_));
+}
+
+void copy_whole(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const MappedFile file(from);
+  AtomicFile out(to);
+  out.write(file.bytes());
+  out.commit();
 }
 
 Beside make_beside(const fs::path& path, const std::function<int(const char*)>& make) {

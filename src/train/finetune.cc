@@ -103,30 +103,10 @@ std::vector<float> balanced_weights(const Dataset& data) {
   return weights;
 }
 
-void copy_file(const fs::path& from, const fs::path& to) {
-  const io::MappedFile file(from);
-  io::AtomicFile out(to);
-  out.write(file.bytes());
-  out.commit();
-}
-
 void write_file(const fs::path& path, const std::string& text) {
   io::AtomicFile out(path);
   out.write(text);
   out.commit();
-}
-
-// The score that decides, in front.
-void put_first(std::vector<NamedScore>& scores, const std::string& metric) {
-  if (metric.empty()) return;
-  const auto found = std::ranges::find(scores, metric, &NamedScore::name);
-  if (found == scores.end()) {
-    std::vector<std::string> names;
-    for (const NamedScore& s : scores) names.push_back(s.name);
-    throw Error(fmt::format("there is no score {} for this task", io::quote(metric)),
-                fmt::format("one of {}", fmt::join(names, ", ")), "metric");
-  }
-  std::rotate(scores.begin(), found, found + 1);
 }
 
 class Finetuning {
@@ -304,9 +284,7 @@ class Finetuning {
       how.progress = [this](size_t, size_t) {
         if (events_.stop()) throw Trainer::EvaluationStopped{};
       };
-    Evaluation e = evaluate(model, data_.dev, how);
-    put_first(e.scores, job_.metric);
-    return e;
+    return evaluate(model, data_.dev, how, {.metric = job_.metric});
   }
 
   void run_seed(uint64_t seed) {
@@ -380,7 +358,7 @@ class Finetuning {
     for (const auto& entry : fs::directory_iterator(checkpoint)) {
       const std::string name = entry.path().filename().string();
       if (name != "optimizer.safetensors" && name != "state.json")
-        copy_file(entry.path(), job_.train.out / name);
+        io::copy_whole(entry.path(), job_.train.out / name);
     }
   }
 

@@ -59,13 +59,6 @@ uint64_t best_step_of(const RunFolder::Found& found) {
   return best == state.end() ? 0 : io::get_size(*best, "step", name, {}, kMostSteps);
 }
 
-void copy_whole(const fs::path& from, const fs::path& to) {
-  const io::MappedFile file(from);
-  io::AtomicFile out(to);
-  out.write(file.bytes());
-  out.commit();
-}
-
 }  // namespace
 
 // Names the order of the flat blocks: moments make sense in no other.
@@ -137,7 +130,7 @@ fs::path Trainer::save(bool best) {
       step_,
       [&](const fs::path& folder) {
         parts_.learner.save(folder);
-        for (const fs::path& file : parts_.files) copy_whole(file, folder / file.filename());
+        for (const fs::path& file : parts_.files) io::copy_whole(file, folder / file.filename());
         write_moments(folder / kOptimizerFile, optimizer_);
       },
       state().dump(), best);
