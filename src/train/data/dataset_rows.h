@@ -1,9 +1,12 @@
 #pragma once
 // What the readers of labelled data share: rows that are bad, and bytes that are not UTF-8.
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "bertie/dataset.h"
 #include "bertie/error.h"
+#include "io/table.h"
 
 namespace bertie {
 
@@ -18,6 +21,9 @@ class DatasetRows {
   void make_valid(size_t line, std::initializer_list<std::string*> texts);
   void make_valid(size_t line, std::vector<std::string>& texts);
 
+  // Of JSON that has no keys in its first rows.
+  void bad_all(io::TableReader& reader);
+
   std::string place(size_t line) const;  // "reviews.csv:7"
 
  private:
@@ -27,7 +33,8 @@ class DatasetRows {
   const DatasetOptions& options_;
 };
 
-// The parts of read_dataset, each in a file of its own. They fill rows, labels, found and what is said of them.
+// The parts of read_dataset, each in a file of its own. They fill rows, labels, found and what is said of
+// them.
 void read_texts(Dataset& data, const DatasetOptions& options, const std::string& path);
 void read_tags(Dataset& data, const DatasetOptions& options, const std::string& path);
 void read_questions(Dataset& data, const DatasetOptions& options, const std::string& path);
