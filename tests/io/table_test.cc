@@ -25,9 +25,9 @@ TableHints named(std::vector<std::string> names) {
 struct All {
   TableFormat format;
   Fields columns;
-  std::vector<Fields> rows;  // good ones
-  std::vector<size_t> lines;
-  std::vector<std::string> problems;  // "7: why"
+  std::vector<Fields> rows = {};  // good ones
+  std::vector<size_t> lines = {};
+  std::vector<std::string> problems = {};  // "7: why"
 };
 
 All read(const std::string& path, const TableHints& hints = named({"text", "label"})) {
