@@ -166,7 +166,7 @@ TEST(JsonTags, ListsOfWordsAndTags) {
   expect_error("a word is empty", [] { tags("a.jsonl", "{\"tokens\": [\"\"], \"tags\": [\"O\"]}\n"); });
   expect_error("a word is a number", [] { tags("a.jsonl", "{\"tokens\": [1], \"tags\": [\"O\"]}\n"); });
   expect_error("usual name for the words",
-               [] { tags("a.jsonl", "{\"text\": [\"a\"], \"tags\": [\"O\"]}\n"); });
+               [] { tags("a.jsonl", "{\"what\": [\"a\"], \"n\": 1, \"tags\": [\"O\"]}\n"); });
   expect_error("has no form for tags", [] { tags("a.csv", "word,tag\na,O\n"); });
 }
 

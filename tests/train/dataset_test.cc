@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -129,7 +131,9 @@ TEST(DatasetTexts, AWrongColumnIsAnErrorWithTheColumnsAndTheNearest) {
   EXPECT_EQ(wrong.field(), "label");
   EXPECT_EQ(error_of(TaskKind::kClassify, "a.csv", "text,label\nx,a\n", {.text = "3"}).field(), "text");
   EXPECT_EQ(error_of(TaskKind::kPair, "a.csv", "text,label\nx,a\n", {.text_pair = "b"}).field(), "text_pair");
-  EXPECT_EQ(error_of(TaskKind::kPair, "a.csv", "text,label\nx,a\n").field(), "text_pair");
+  EXPECT_EQ(error_of(TaskKind::kPair, "a.csv", "text,label\nx,a\n").field(), "text");
+  EXPECT_EQ(error_of(TaskKind::kPair, "a.csv", "text,label,x,y\nx,a,b,c\n", {.text = "text"}).field(),
+            "text_pair");
   const Error none = error_of(TaskKind::kClassify, "a.csv", "id,what,why\n1,x,a\n");
   EXPECT_EQ(none.field(), "text");
   EXPECT_NE(std::string(none.what()).find("its columns are \"id\", \"what\", \"why\""), std::string::npos)

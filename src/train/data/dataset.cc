@@ -41,24 +41,22 @@ void DatasetRows::bad(size_t line, const Error& problem) {
   if (options_.bad_row) options_.bad_row(error);
 }
 
-void DatasetRows::mend(std::string& text, size_t line, bool& counted) {
+void DatasetRows::mend(std::string& text, size_t line) {
   if (text::valid_utf8(text)) return;
   if (options_.strict) throw Error("not valid UTF-8", "iconv -f latin1 -t utf8, if it is Latin-1");
   std::string valid;
   text::replace_invalid(text, valid);
   text = std::move(valid);
-  if (std::exchange(counted, true)) return;
+  if (std::exchange(counted_line_, line) == line) return;
   if (data_.invalid_rows++ == 0) data_.first_invalid = place(line);
 }
 
 void DatasetRows::make_valid(size_t line, std::initializer_list<std::string*> texts) {
-  bool counted = false;
-  for (std::string* text : texts) mend(*text, line, counted);
+  for (std::string* text : texts) mend(*text, line);
 }
 
 void DatasetRows::make_valid(size_t line, std::vector<std::string>& texts) {
-  bool counted = false;
-  for (std::string& text : texts) mend(text, line, counted);
+  for (std::string& text : texts) mend(text, line);
 }
 
 void DatasetRows::bad_all(io::TableReader& reader) {
