@@ -4,6 +4,48 @@
 
 namespace bertie::cli {
 
+std::vector<Choice> task_choices() {
+  return {{"classify", "texts: classes, labels or numbers", int(TaskKind::kClassify)},
+          {"pair", "pairs of texts: likewise", int(TaskKind::kPair)},
+          {"tag", "the words of sentences: entities and the like", int(TaskKind::kTag)},
+          {"answer", "questions: where a context answers them", int(TaskKind::kAnswer)}};
+}
+
+std::vector<Option> labelled_data_options() {
+  return {{.name = "column",
+           .argument = "NAME",
+           .help = "column of the text, by name or number from 1",
+           .standard = "found by usual names",
+           .to = &Settings::column},
+          {.name = "column-pair",
+           .argument = "NAME",
+           .help = "column of the second text of a pair",
+           .standard = "likewise",
+           .to = &Settings::column_pair},
+          {.name = "label",
+           .argument = "NAME",
+           .help = "column of the label",
+           .standard = "likewise",
+           .to = &Settings::label},
+          {.name = "problem",
+           .argument = "NAME",
+           .help = "what labels are",
+           .standard = "found out",
+           .to = &Settings::problem,
+           .choices = {{"classes", "one of several", int(Problem::kSingleLabel)},
+                       {"labels", "any number of several", int(Problem::kMultiLabel)},
+                       {"number", "a number: regression", int(Problem::kRegression)}}},
+          {.name = "skip-bad",
+           .help = "leave out rows that cannot be used, and count them",
+           .to = &Settings::skip_bad}};
+}
+
+std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all) {
+  std::vector<Option> options;
+  for (const auto& chapter : all) options.insert(options.end(), chapter.begin(), chapter.end());
+  return options;
+}
+
 std::vector<Command> evaluate_commands() {
   return {
       {.name = "evaluate",
@@ -20,12 +62,8 @@ std::vector<Command> evaluate_commands() {
            "the difference may be chance.\n\n"
            "With --json, an object for each model: model, task, rows, metric, scores, intervals, classes, "
            "labels and confusion; then, with --compare, one for the difference.",
-       .choices = {{"classify", "texts: classes, labels or numbers", int(TaskKind::kClassify)},
-                   {"pair", "pairs of texts: likewise", int(TaskKind::kPair)},
-                   {"tag", "the words of sentences: entities and the like", int(TaskKind::kTag)},
-                   {"answer", "questions: where a context answers them", int(TaskKind::kAnswer)}},
-       .options =
-           {{.name = "data",
+       .choices = task_choices(),
+       .options = chapters({{{.name = "data",
              .letter = 'd',
              .argument = "FILE",
              .help = "rows with the right labels or answers; - is standard input",
@@ -63,34 +101,9 @@ std::vector<Command> evaluate_commands() {
              .argument = "FILE",
              .help = "write what was predicted to FILE, a JSON object a row",
              .to = &Settings::predictions},
-            {.name = "force", .help = "replace files that are there", .to = &Settings::force},
-            {.name = "text",
-             .argument = "COLUMN",
-             .help = "column of the text, by name or number",
-             .standard = "found by its usual names",
-             .to = &Settings::text},
-            {.name = "text-pair",
-             .argument = "COLUMN",
-             .help = "column of the second text of a pair",
-             .standard = "likewise",
-             .to = &Settings::text_pair},
-            {.name = "label",
-             .argument = "COLUMN",
-             .help = "column of the label",
-             .standard = "likewise",
-             .to = &Settings::label},
-            {.name = "problem",
-             .argument = "NAME",
-             .help = "what labels are",
-             .standard = "the model's, or found out",
-             .to = &Settings::problem,
-             .choices = {{"classes", "one of several", int(Problem::kSingleLabel)},
-                         {"labels", "any number of several", int(Problem::kMultiLabel)},
-                         {"number", "a number: regression", int(Problem::kRegression)}}},
-            {.name = "skip-bad",
-             .help = "leave out rows that cannot be used, and count them",
-             .to = &Settings::skip_bad},
-            {.name = "max-length",
+            {.name = "force", .help = "replace files that are there", .to = &Settings::force}},
+            labelled_data_options(),
+            {{.name = "max-length",
              .argument = "N",
              .help = "tokens that are read of a text, or of a window for tag and answer",
              .standard = "the model's; for answer 384",
@@ -112,7 +125,7 @@ std::vector<Command> evaluate_commands() {
              .help = "for answer: cut questions at N tokens",
              .standard = "64",
              .to = &Settings::max_question,
-             .least = 1}},
+             .least = 1}}}),
        .examples = {{"bertie evaluate classify -m classifier --data SST-2/dev.tsv", "scores with intervals"},
                     {"bertie evaluate tag -m ner --data eng.testb --errors mistakes.html",
                      "entities, and a page of mistakes"},

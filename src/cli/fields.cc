@@ -26,6 +26,8 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"train_file", "train"},
     {"dev_file", "dev"},
     {"resamples", "bootstrap"},
+    {"text", "column"},
+    {"text_pair", "column-pair"},
 };
 
 std::string option_name(std::string_view field) {

@@ -245,32 +245,6 @@ std::vector<Option> task_data_options() {
            .to = &Settings::dev_file},
           out_option("folder for the model"),
           resume_option(),
-          {.name = "text",
-           .argument = "COLUMN",
-           .help = "column of the text, by name or number",
-           .standard = "found by its usual names",
-           .to = &Settings::text},
-          {.name = "text-pair",
-           .argument = "COLUMN",
-           .help = "column of the second text of a pair",
-           .standard = "likewise",
-           .to = &Settings::text_pair},
-          {.name = "label",
-           .argument = "COLUMN",
-           .help = "column of the label",
-           .standard = "likewise",
-           .to = &Settings::label},
-          {.name = "problem",
-           .argument = "NAME",
-           .help = "what labels are",
-           .standard = "found out",
-           .to = &Settings::problem,
-           .choices = {{"classes", "one of several", int(Problem::kSingleLabel)},
-                       {"labels", "any number of several", int(Problem::kMultiLabel)},
-                       {"number", "a number: regression", int(Problem::kRegression)}}},
-          {.name = "skip-bad",
-           .help = "leave out rows that cannot be used, and count them",
-           .to = &Settings::skip_bad},
           {.name = "dev-share",
            .argument = "P",
            .help = "share of --train to measure with, where there is no --dev; 0: none",
@@ -338,12 +312,6 @@ std::vector<Option> head_options() {
            .least = 1}};
 }
 
-std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all) {
-  std::vector<Option> options;
-  for (const auto& chapter : all) options.insert(options.end(), chapter.begin(), chapter.end());
-  return options;
-}
-
 }  // namespace
 
 std::vector<Command> train_commands() {
@@ -368,11 +336,8 @@ std::vector<Command> train_commands() {
            .most_words = 1,
            .summary = "make a classifier, tagger or answerer from labelled rows",
            .about = kAboutFinetune,
-           .choices = {{"classify", "texts: classes, labels or numbers", int(TaskKind::kClassify)},
-                       {"pair", "pairs of texts: likewise", int(TaskKind::kPair)},
-                       {"tag", "the words of sentences: entities and the like", int(TaskKind::kTag)},
-                       {"answer", "questions: where a context answers them", int(TaskKind::kAnswer)}},
-           .options = chapters({task_data_options(), head_options(), limit_options("as --epochs says"),
+           .choices = task_choices(),
+           .options = chapters({task_data_options(), labelled_data_options(), head_options(), limit_options("as --epochs says"),
                                 batch_options("16; 32 from 10,000 rows on", "as memory asks for"),
                                 step_options("0.023 / hidden size: 3e-5 for base", "0"), care_options()}),
            .examples = {{"bertie finetune classify -m bert-base-uncased --train reviews.csv -o classifier",

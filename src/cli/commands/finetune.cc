@@ -16,7 +16,7 @@ FinetuneJob job_of(const Settings& s) {
   job.kind = TaskKind(s.first_word);
   job.model = model_name(s);
   job.train_file = s.train_file.value_or(""), job.dev_file = s.dev_file.value_or("");
-  job.data.text = s.text.value_or(""), job.data.text_pair = s.text_pair.value_or("");
+  job.data.text = s.column.value_or(""), job.data.text_pair = s.column_pair.value_or("");
   job.data.label = s.label.value_or("");
   if (s.problem) job.data.problem = Problem(*s.problem);
   job.data.skip_bad = s.skip_bad;
