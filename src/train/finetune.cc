@@ -60,21 +60,11 @@ void check_job(const FinetuneJob& job) {
 // Rows to learn from and rows to measure with.
 SplitDataset read_data(const FinetuneJob& job) {
   Dataset train = read_dataset(job.kind, job.train_file, job.data);
-  if (train.size() == 0)
-    throw Error(fmt::format("{}: there are no rows to learn from", job.train_file), "a file with labelled rows",
-                "train_file");
-  const bool has_classes = job.kind != TaskKind::kAnswer && train.problem != Problem::kRegression;
-  if (has_classes && train.labels.size() < 2)
-    throw Error(fmt::format("{}: all {} rows have the label {}, so there is nothing to tell apart",
-                            job.train_file, train.size(), io::quote(train.labels.empty() ? "" : train.labels[0])),
-                "rows of two labels at least, or another column as `label`", "label");
+  check_learnable(train);
   if (!job.dev_file.empty()) {
     DatasetOptions options = job.data;
     options.problem = train.problem;
     Dataset dev = read_dataset(job.kind, job.dev_file, options);
-    if (dev.size() == 0)
-      throw Error(fmt::format("{}: there are no rows to measure with", job.dev_file), "a file with labelled rows",
-                  "dev_file");
     return {std::move(train), std::move(dev)};
   }
   const double share = std::min(job.dev_share, double(kMostDevRows) / double(train.size()));
