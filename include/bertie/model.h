@@ -22,6 +22,7 @@
 #include "bertie/export.h"
 #include "bertie/files.h"
 #include "bertie/view.h"
+#include "bertie/weight_format.h"
 
 namespace bertie {
 
@@ -39,14 +40,15 @@ enum class Head {
   kCausalLm,      // what comes next
 };
 
-// How numbers are stored in a file.
+// How numbers are stored in a file. How they are held in memory is WeightFormat (weight_format.h).
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 
-// What to make of a checkpoint that has tensors for which the model has no use.
 struct WeightsOptions {
+  // What to make of a checkpoint that has tensors for which the model has no use:
   bool strict = false;  // throw Error
   // Otherwise told, once, which they are.
   std::function<void(std::string_view)> warning = {};
+  WeightFormat format = WeightFormat::kFloat32;  // of the layers and the language model's last product
 };
 
 class BERTIE_API Model {
@@ -56,10 +58,11 @@ class BERTIE_API Model {
   // (replacing it is fine). The numbers are not looked through for NaN; results are (text_model.h).
   static Model load(const ModelFiles& files, const WeightsOptions& options = {});
   // A model of this shape with random weights, the same for the same seed. For benchmarks and tests.
-  static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {});
+  static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {},
+                      WeightFormat format = WeightFormat::kFloat32);
 
   // Writes config.json and model.safetensors, under the names that transformers knows, into a directory
-  // that is made if need be. Each file is written whole or not at all.
+  // that is made if need be. Each file is written whole or not at all. Weights in bf16 are saved as rounded.
   void save(const std::filesystem::path& directory, Precision precision = Precision::kFloat32) const;
 
   const Config& config() const;
@@ -171,6 +174,9 @@ class BERTIE_API Run {
 
   int threads() const;
   size_t memory() const;  // bytes held for activations
+  // What activations take for each token of a batch, where nothing is captured. A Run holds up to a quarter
+  // more, and scratch memory for each thread.
+  static size_t bytes_per_token(const Model& model);
 
  private:
   struct State;

@@ -47,6 +47,10 @@ std::string model_directory(const Settings& settings) {
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }
 
+WeightFormat weight_format(const Settings& settings) {
+  return WeightFormat(settings.precision.value_or(int(WeightFormat::kFloat32)));
+}
+
 TextModel load_model(const Settings& settings) {
   return load(std::filesystem::path(model_directory(settings)),
               {.threads = int(settings.threads.value_or(0)),
@@ -56,7 +60,8 @@ TextModel load_model(const Settings& settings) {
                  if (!quiet)
                    warn(what,
                         "--strict takes no such model; bertie convert --drop-unknown makes one without");
-               }});
+               },
+               .format = weight_format(settings)});
 }
 
 TextModel load_model(const Settings& settings, Head head) {

@@ -26,6 +26,7 @@ struct Settings {
 
   std::optional<std::string> model;
   std::optional<size_t> threads;
+  std::optional<int> precision;  // WeightFormat
   bool json = false, quiet = false, verbose = false, help = false, version = false;
 
   std::vector<std::string> files;
@@ -117,6 +118,9 @@ std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
 std::vector<Command> train_commands();
 Option file_option();                // --file
+// --precision, of commands that load a model
+Option precision_option(std::string_view help =
+                            "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
 std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at

@@ -44,7 +44,7 @@ struct TensorSpec {
 class TensorTable {
  public:
   std::vector<TensorSpec> tensors;
-  kernels::WeightFormat format = kernels::WeightFormat::kFloat32;  // of linear layers that come now
+  WeightFormat format = WeightFormat::kFloat32;  // of linear layers that come now
 
   void mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols);
   void matrix(const std::string& name, float*& to, size_t rows, size_t cols);
@@ -117,12 +117,12 @@ size_t count_elements(const std::vector<TensorSpec>& tensors);
 // which it is often the word embeddings.
 class PackedTable {
  public:
-  void set_format(kernels::WeightFormat format) { format_ = format; }
+  void set_format(WeightFormat format) { format_ = format; }
   // bias: one for each row, or null. Always the same table and bias for one PackedTable.
   const kernels::Linear& linear(const io::TensorInfo& table, const float* bias) const;
 
  private:
-  kernels::WeightFormat format_ = kernels::WeightFormat::kFloat32;
+  WeightFormat format_ = WeightFormat::kFloat32;
   mutable std::once_flag once_;
   mutable kernels::Linear linear_;
   mutable Block memory_;
