@@ -54,7 +54,7 @@ int embed_command(const Settings& settings) {
           if (json) print(to_json(embedding, input_of(input)) + "\n");
           if (summary) print(summary_line(input.a, embedding.values, style, width));
         });
-  } catch (const Stopped&) {
+  } catch (...) {  // a signal, a bad line under --strict, a file that cannot be read to its end
     if (npy) npy->keep_what_is_done();
     throw;
   }
