@@ -124,6 +124,9 @@ TEST(Explain, QueryIsAWordItsLabelOrItsPlace) {
   EXPECT_NE(me.find("\"me\"·\"me\": .22·.20 + .40·.32 = .1720"), std::string::npos) << me;
   EXPECT_EQ(run({"explain", "--query", "3"}).out, me);
   EXPECT_EQ(run({"explain", "--query", "ME"}).out, me);
+  const Result none = run({"explain", "--query", "dragon"});
+  EXPECT_EQ(none.code, 2) << "the option is wrong, not the text";
+  EXPECT_NE(none.err.find("there is no token"), std::string::npos) << none.err;
   const auto query = [&](const std::string& word) {
     const Result r =
         run({"explain", "-m", model.name(), "the bank, unbelievable! The river bank.", "--query", word});

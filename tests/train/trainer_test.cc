@@ -200,6 +200,16 @@ TEST(Trainer, GivesUpWhenNoStepCanBeTaken) {
   expect_error("100 steps in a row", [&] { f.trainer(o).run(); });
 }
 
+TEST(Trainer, IsNoSuccessWhereEveryStepWasSkipped) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 7;
+  f.learner.spoil = [](std::span<float> g) { g[0] = kInf; };
+  expect_error("all 7 steps were skipped", [&] { f.trainer(o).run(); });
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "last")) << "there is nothing to save";
+}
+
 TEST(Trainer, EvaluatesOnHeldOutDataKeepsTheBestAndLosesPatience) {
   TempFolder folder;
   Fixture f;

@@ -45,8 +45,8 @@ int embed_command(const Settings& settings) {
         {.shows_results = json || summary,
          .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
          .failed = npy ? "; their rows are NaN" : ""},
-        [&](std::span<const Input> block) {
-          return model.embed(texts_of(block), {.progress = [](size_t, size_t) { throw_if_stopped(); }});
+        [&](std::span<const Input> block, const ProgressCallback& progress) {
+          return model.embed(texts_of(block), {.progress = progress});
         },
         [&](const Input& input, const Embedding& embedding) {
           truncated += embedding.truncated;

@@ -41,7 +41,7 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 }  // namespace
 
 int tag_command(const Settings& settings) {
-  const TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
+  TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
                            .stride = settings.stride,
                            .keep_outside = settings.keep_outside};
   Inputs inputs(settings);
@@ -49,7 +49,11 @@ int tag_command(const Settings& settings) {
   const Style style = Style::for_output();
   Colors colors;
   return for_each_input(
-      settings, inputs, {}, [&](std::span<const Input> block) { return model.tag(texts_of(block), options); },
+      settings, inputs, {},
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
+        return model.tag(texts_of(block), options);
+      },
       [&](const Input& input, const Tagging& result) {
         if (settings.json) return print(to_json(result, input_of(input)) + "\n");
         if (input.index > 0) print("\n");

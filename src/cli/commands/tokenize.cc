@@ -109,7 +109,7 @@ int tokenize_command(const Settings& settings) {
   size_t truncated = 0;
   const int code = for_each_input(
       settings, inputs, {},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback&) {
         std::vector<std::vector<Encoding>> results;  // a text's windows; one without --stride
         for (const Input& input : block)
           if (settings.stride)
