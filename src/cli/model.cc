@@ -36,9 +36,7 @@ std::string tokenizer_directory(const Settings& settings) {
 
 std::string model_directory(const Settings& settings) {
   const std::string name = tokenizer_directory(settings);
-  std::error_code error;
-  for (const char* file : {"config.json", "modules.json"})
-    if (std::filesystem::exists(std::filesystem::path(name) / file, error)) return name;
+  if (ModelFiles(std::filesystem::path(name)).is_model()) return name;
   if (settings.model && name != *settings.model)  // in the cache, but not all of it
     throw Error(fmt::format("the model {} is not complete: {} has no config.json", in_quotes(*settings.model),
                             in_quotes(name)),

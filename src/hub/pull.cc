@@ -29,6 +29,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/model_contents.h"
+#include "io/model_file_names.h"
 #include "io/model_files.h"
 #include "io/sha.h"
 
@@ -547,7 +548,7 @@ PullResult Pull::run() {
       io::wanted_files(ModelFiles(std::make_shared<const Remote>(name_.repository, listing_.files, read)));
   // The last link is the one without which nobody takes a folder for a model.
   std::stable_partition(wanted.begin(), wanted.end(), [](const std::string& file) {
-    return file != "config.json" && file != "modules.json";
+    return file != io::kConfigFile && file != io::kModulesFile;
   });
   std::vector<RemoteFile> missing;
   for (const std::string& file : wanted)

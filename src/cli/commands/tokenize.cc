@@ -20,9 +20,7 @@ Tokenizer load_tokenizer(const Settings& settings) {
     try {
       return Tokenizer::load(directory);
     } catch (const Error&) {  // an encoder-decoder's tokenizer may be of another kind: then say that instead
-      std::error_code error;
-      if (std::filesystem::exists(directory / "config.json", error) &&
-          TransformerConfig::describes(directory))
+      if (TransformerConfig::describes(directory))
         Config::load(directory);  // throws: it is not one of those that run here
       throw;
     }

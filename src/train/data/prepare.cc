@@ -245,16 +245,16 @@ class TokenizerCopy {
       if (fs::exists(from, error)) files_[name] = io::MappedFile(from).text();
     };
     std::string name = file.filename().string();
-    if (name != "merges.txt" && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
-      name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
+    if (name != io::kMergesFile && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
+      name = file.extension() == ".json" ? io::kTokenizerFile : io::kWordPieceFile;
     add(file, name);
     if (options.cased) {
-      files_["tokenizer_config.json"] =
+      files_[std::string(io::kTokenizerConfigFile)] =
           "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n";
     } else {
-      if (name == "merges.txt") add(beside / "vocab.json", "vocab.json");
+      if (name == io::kMergesFile) add(beside / io::kBpeFile, std::string(io::kBpeFile));
       for (const std::string_view other : io::kTokenizerCompanions)
-        if (other != "merges.txt" || name == "vocab.json") add(beside / other, std::string(other));
+        if (other != io::kMergesFile || name == io::kBpeFile) add(beside / other, std::string(other));
     }
     remove_others(options.force, fs::equivalent(beside, out.path(), error));
     for (const auto& [own, text] : files_)

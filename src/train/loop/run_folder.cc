@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "io/sha.h"
 
 namespace bertie {
@@ -126,7 +127,8 @@ std::string verified_state(const fs::path& folder, uint64_t step) {
       throw Error(fmt::format("{} is not what it was when it was written: its SHA-256 has changed",
                               (folder / other).string()));
   }
-  for (const char* needed : {"config.json", "model.safetensors", "optimizer.safetensors"})
+  for (const std::string_view needed :
+       {io::kConfigFile, io::kWeightsFile, std::string_view("optimizer.safetensors")})
     if (!files->contains(needed)) throw Error(fmt::format("{} does not know {}", name, needed));
   return text;
 }
