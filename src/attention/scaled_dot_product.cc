@@ -301,7 +301,7 @@ struct Worker {
   size_t bytes;
 };
 
-Worker carve(const Batch& b, bool exact, std::byte* memory) {
+Worker carve(const AttentionBatch& b, bool exact, std::byte* memory) {
   size_t n = 0, m = 0;
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
   n = std::min(n, group_rows(b.look));
@@ -329,7 +329,7 @@ Worker carve(const Batch& b, bool exact, std::byte* memory) {
   return {s, carver.used()};
 }
 
-void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log_sums, std::byte* workspace,
+void run(const AttentionBatch& b, Matrix<float> out, float* weights, std::span<float> log_sums, std::byte* workspace,
          Team& team) {
   assert(b.q.rows() == out.rows() && b.v.cols() == out.cols() && b.k.rows() == b.v.rows());
   const bool exact = weights != nullptr;
@@ -388,23 +388,23 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
 
 }  // namespace
 
-size_t weights_size(const Batch& b) {
+size_t weights_size(const AttentionBatch& b) {
   size_t total = 0;
   for (size_t s = 0; s < b.sequences(); ++s) total += b.heads * b.queries(s) * b.keys(s);
   return total;
 }
 
-size_t workspace_bytes(const Batch& b, bool exact, int threads) {
+size_t workspace_bytes(const AttentionBatch& b, bool exact, int threads) {
   return Arena::bytes_for<size_t>(size_t(threads)) + carve(b, exact, nullptr).bytes * size_t(threads);
 }
 
-void exact(const Batch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {
+void exact(const AttentionBatch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {
   assert(weights.size() == weights_size(b));
   float nothing;  // no weights to return, but not tiled
   run(b, out, weights.empty() ? &nothing : weights.data(), {}, workspace, team);
 }
 
-void tiled(const Batch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace, Team& team) {
+void tiled(const AttentionBatch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace, Team& team) {
   assert(log_sums.empty() || log_sums.size() == b.q.rows() * b.heads);
   run(b, out, nullptr, log_sums, workspace, team);
 }

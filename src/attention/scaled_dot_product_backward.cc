@@ -331,7 +331,7 @@ struct Worker {
   size_t bytes;
 };
 
-Worker carve(const Batch& b, std::byte* memory) {
+Worker carve(const AttentionBatch& b, std::byte* memory) {
   size_t n = 0, m = 0;
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
   const size_t d = b.head_size(), dv = b.value_size();
@@ -358,16 +358,16 @@ Worker carve(const Batch& b, std::byte* memory) {
 
 // The gradients of parameters that all sequences share are kept apart for each sequence and head, and added
 // up in order at the end.
-size_t share(const Batch& b) { return b.additive.cols() + 1; }
+size_t share(const AttentionBatch& b) { return b.additive.cols() + 1; }
 
 }  // namespace
 
-size_t backward_workspace_bytes(const Batch& b, int threads) {
+size_t backward_workspace_bytes(const AttentionBatch& b, int threads) {
   return Arena::bytes_for<float>(b.sequences() * b.heads * share(b)) +
          carve(b, nullptr).bytes * size_t(threads);
 }
 
-void backward(const Batch& b, Matrix<const float> out, std::span<const float> log_sums,
+void backward(const AttentionBatch& b, Matrix<const float> out, std::span<const float> log_sums,
               Matrix<const float> d_out, const Gradients& to, std::byte* workspace, Team& team) {
   assert(log_sums.size() == b.q.rows() * b.heads && d_out.rows() == b.q.rows() && d_out.cols() == b.v.cols());
   auto* const shares = reinterpret_cast<float*>(workspace);
