@@ -10,7 +10,7 @@
 
 #include "bertie/error.h"
 #include "core/checked.h"
-#include "io/convert.h"
+#include "io/half.h"
 #include "io/json.h"
 #include "io/model_contents.h"
 #include "io/model_file_names.h"

@@ -1,4 +1,4 @@
-#include "io/convert.h"
+#include "io/half.h"
 
 #include <algorithm>
 #include <bit>
