@@ -105,7 +105,7 @@ void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, s
                  std::string_view what, std::optional<size_t> max_length = {});
 
 std::string percent(float share);  // " 42.1%"
-// "text 3: …" in grey, for the reader of several results; nothing where there is one.
+// "text 3: …" in gray, for the reader of several results; nothing where there is one.
 void print_heading(const Style& style, std::string_view what, size_t index, std::string_view text);
 
 }  // namespace bertie::cli

@@ -246,7 +246,7 @@ void Pull::explain(const std::string& what, const HttpReply& reply) const {
     const std::string near = hub::nearest_cached(hub_, model);
     throw Error(fmt::format("{} has no model {}, or it is private", shown_, quote(model)),
                 near.empty()
-                    ? fmt::format("check the spelling, organisation/model; if it is private, {}", token)
+                    ? fmt::format("check the spelling, organization/model; if it is private, {}", token)
                     : fmt::format("{}, which is here; or check the spelling; or {}", near, token));
   }
   if (reply.status == 401)
@@ -579,7 +579,7 @@ PullResult pull(const std::string& text, const PullOptions& options, const Hub& 
   if (!name)
     throw Error(
         fmt::format("{} is not a model's name", quote(text)),
-        "organisation/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
+        "organization/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
   if (hub.offline) {
     const auto here = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision);
     std::string why = "it is not here";

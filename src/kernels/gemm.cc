@@ -276,7 +276,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     layer_norm_forward(part(sum), norm, part(y), by);
   };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
-  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
+  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalizing
     linear_forward(x, layer, Activation::kNone, product, team);
     normalize(0, x.rows(), team);
     return;

@@ -1,6 +1,6 @@
 #pragma once
 // A model's weights, and the one table that declares them (weights.cc). Loading, saving, random
-// initialisation and counting walk the table.
+// initialization and counting walk the table.
 #include <string>
 #include <vector>
 

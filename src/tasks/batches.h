@@ -1,5 +1,5 @@
 #pragma once
-// Many token sequences through a model: neighbours of like length share a batch of some 2,000 tokens, which
+// Many token sequences through a model: neighbors of like length share a batch of some 2,000 tokens, which
 // keeps activations in the cache. Results do not depend on who shares a batch with whom.
 #include <cstdint>
 #include <functional>

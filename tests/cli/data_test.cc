@@ -98,8 +98,8 @@ TEST(Prepare, TakesTextsAndJsonLinesInOneCommand) {
   write_all(folder / "news.jsonl.gz", gzip("{\"text\": \"The cat. It sat.\"}\n"));
   const std::string books = (folder / "books/").string(), news = (folder / "news.jsonl.gz").string(),
                     vocab = (folder / "vocab.txt").string(), out = (folder / "shards").string();
-  const Result learnt = run({"vocab", books, news, "--field", "text", "--out", vocab});
-  ASSERT_EQ(learnt.code, 0) << learnt.err;
+  const Result learned = run({"vocab", books, news, "--field", "text", "--out", vocab});
+  ASSERT_EQ(learned.code, 0) << learned.err;
   const Result r = run({"prepare", books, news, "--field", "text", "--vocab", vocab, "--out", out, "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(json::parse(r.out)["train"]["documents"], 201);

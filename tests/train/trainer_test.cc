@@ -415,7 +415,7 @@ TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0], "the run continues with another batch: 16, not 8");
-  EXPECT_EQ(warnings[1], "the run continues with another optimiser: lamb, not adamw");
+  EXPECT_EQ(warnings[1], "the run continues with another optimizer: lamb, not adamw");
 }
 
 }  // namespace
