@@ -88,7 +88,7 @@ struct Batch {
   size_t size() const { return offsets.empty() ? 0 : offsets.size() - 1; }
 };
 
-// What to keep besides the last hidden states. Layers whose weights nobody asked for run the faster kernel.
+// What to keep besides the last hidden states. Layers whose weights are not asked for run the faster kernel.
 struct Capture {
   bool hidden_states = false;
   bool pooled = false;

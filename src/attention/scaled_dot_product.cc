@@ -26,7 +26,7 @@ inline constexpr float kSmallScore = 30;
 
 // One worker's scratch.
 struct Scratch {
-  float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
+  float* scores;     // a tile's rows of S, then of 2^(S − max), panels that no query sees left out
   float* sum_v;      // (rows, panels·32): Σ 2^(S − max)·v so far
   float* max;        // (rows)
   float* sum;        // (rows): Σ 2^(S − max)

@@ -19,7 +19,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// Everything that may be set on the command line. What nobody set is empty.
+// Everything that may be set on the command line. What was not set is empty.
 struct Settings {
   std::vector<std::string> words;  // what is neither an option nor the command
   int first_word = 0;              // its value, where it is a choice

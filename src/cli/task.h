@@ -47,10 +47,9 @@ class InputBlocks {
 };
 
 // compute(inputs, progress) gives a result for each of some inputs, and calls progress where it takes long;
-// show(input, result) prints one. An Error of compute
-// is an input's own, and the others go on; --strict ends at the first. But an Error for no inputs at all is
-// of the options, and so it seems to be where the first thousand fail. Errors of show are nobody's input.
-// Returns the exit code.
+// show(input, result) prints one. An Error of compute is about one input, and the others go on; --strict ends
+// at the first. But an Error for no inputs at all is about the options, and so it seems to be where the first
+// thousand fail. Errors of show are passed on. Returns the exit code.
 template <class Compute, class Show>
 int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how, const Compute& compute,
                    const Show& show) {

@@ -546,7 +546,7 @@ PullResult Pull::run() {
   };
   std::vector<std::string> wanted =
       io::wanted_files(ModelFiles(std::make_shared<const Remote>(name_.repository, listing_.files, read)));
-  // The last link is the one without which nobody takes a folder for a model.
+  // The file that makes a folder a model is linked last.
   std::stable_partition(wanted.begin(), wanted.end(), [](const std::string& file) {
     return file != io::kConfigFile && file != io::kModulesFile;
   });

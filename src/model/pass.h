@@ -3,7 +3,7 @@
 // of.
 //
 // A pass is written once and run twice (Arena::run): first on memory that is only counted, where operations
-// do nothing, then for real. So nobody adds up what a pass needs.
+// do nothing, then for real. So the memory of a pass is never added up by hand.
 #include <cstdint>
 #include <span>
 

@@ -76,7 +76,7 @@ inline float* table_numbers(const io::TensorInfo& table) {
 void read_back(const TensorSpec& tensor, size_t first, std::span<float> out);
 
 // Finds a model's tensors in checkpoint files, also under older names. Keeps account of what was found, so
-// that what nobody asked for can be named.
+// that tensors the model has no use for can be named.
 class Checkpoint {
  public:
   // `anchor` is a tensor that the model has under any prefix, `prefix` the one that transformers gives to
@@ -88,9 +88,9 @@ class Checkpoint {
   const io::TensorInfo* find(const std::string& name) const;
   // Throws Error naming the tensor and the file if it is not there, or of another shape or type.
   const io::TensorInfo& get(const TensorSpec& spec);
-  // Says that a tensor is known, though nobody reads it: a copy of a tied one.
+  // Marks a tensor as known though it is not read: a copy of a tied one.
   void know(const std::string& name);
-  // Tensors that nobody got and nobody knows: an Error that names the first of them, or a warning with them
+  // Tensors that were neither got nor marked as known: an Error that names the first of them, or a warning with them
   // all, as `options` say.
   void report_others(const std::vector<TensorSpec>& tensors, const WeightsOptions& options) const;
 

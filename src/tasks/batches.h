@@ -18,7 +18,7 @@ struct Sequences {
   std::vector<Offset> offsets;
   std::vector<int32_t> words;
   std::vector<int8_t> texts;
-  // Tokens whose logits are wanted, from the sequence's own 0 on; all, where nobody asked for any.
+  // Tokens whose logits are wanted, from the sequence's own 0 on; all where none are listed.
   std::vector<int32_t> wanted;
   std::vector<size_t> wanted_starts{0};
 
