@@ -106,7 +106,8 @@ struct Capture {
 // How much each query of a sequence looks at each of its keys, in the layers that were kept.
 class BERTIE_API AttentionWeights {
  public:
-  // (n, m) for n queries and m keys; rows sum to 1. Error if the layer was not kept.
+  // (n, m) for n queries and m keys; rows sum to 1, but for Linformer's and Nyström's, which approximate it.
+  // Error if the layer was not kept.
   Matrix<const float> operator()(size_t layer, size_t sequence, size_t head) const;
 
  private:
@@ -130,7 +131,8 @@ class BERTIE_API Output {
   // or each of Capture::rows: labels for kTag, start and end for kAnswer, the vocabulary for the others.
   Matrix<const float> logits;
 
-  // How much each token of sequence s looks at each other one: (n, n), rows sum to 1. If captured.
+  // How much each token of sequence s looks at each other one: (n, n), rows as in AttentionWeights. If
+  // captured.
   Matrix<const float> attention(size_t layer, size_t sequence, size_t head) const;
 
  private:
