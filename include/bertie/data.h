@@ -23,10 +23,10 @@ struct TextOptions {
   // Files, folders (all files in them but hidden ones, in the order of their names), or "-": standard input.
   std::vector<std::string> inputs = {};
   std::string field = {};  // key of JSON lines; empty: "text". Given, it makes standard input JSON lines
-  // Error for a bad line and for a file that is no text. Otherwise bytes that are not UTF-8, and zero bytes, are
-  // read as U+FFFD; JSON lines that are broken or have no string under `field` are left out; files that are no
-  // text are skipped; and all that is reported to `warning` and in TextReport. Still an Error: not one JSON
-  // line that is good, of all or of the first 1000.
+  // Error for a bad line and for a file that is no text. Otherwise bytes that are not UTF-8, and zero bytes,
+  // are read as U+FFFD; JSON lines that are broken or have no string under `field` are left out; files that
+  // are no text are skipped; and all that is reported to `warning` and in TextReport. Still an Error: not one
+  // JSON line that is good, of all or of the first 1000.
   bool strict = false;
   std::function<void(const std::string& what, const std::string& hint)> warning = {};
   // Now and then: bytes of the files read, bytes of all of them (0: unknown), bytes of text used.

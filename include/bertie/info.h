@@ -51,7 +51,8 @@ struct BERTIE_API ModelInfo {
   bool has_labels() const;  // one of the heads gives config->labels
 };
 
-// Loads the model to see that it can be, and throws Error where it cannot. Weights are counted in this format.
+// Loads the model to see that it can be, and throws Error where it cannot. Weights are counted in this
+// format.
 BERTIE_API ModelInfo describe(const ModelFiles& files, WeightFormat format = WeightFormat::kFloat32);
 
 // "mean", "cls+max", …

@@ -166,26 +166,27 @@ void backward(const AttentionBatch& b, const Compute& compute, Matrix<const floa
     zero(to.v.slice_rows(seen, m - seen));
   };
   if (!plan.split) {
-    plan.each_head([&](size_t s, size_t h, const LinearHead& head, Worker& worker, Scratch& own, size_t thread) {
-      const HeadGradients to = gradients_of(s, h, plan.denominators(thread));
-      const size_t first = head.key_segments();
-      zero(own.base);
-      zero(own.turned);
-      for (size_t g = 0; g < head.segments(); ++g) {
-        if (g < first)
-          worker.sum_keys(head.keys(g), own.current);
-        else
-          worker.backward_queries(head.queries(g), own.base, own.current, own.turned_current, to);
-        add(own.base, own.current, own.base);
-        if (g >= first && !head.causal) add(own.turned, own.turned_current, own.turned);
-      }
-      for (size_t g = head.segments(); head.causal && g-- > first;) {
-        worker.backward_keys(head.queries(g), own.turned, own.turned_current, to);
-        add(own.turned, own.turned_current, own.turned);
-      }
-      for (size_t g = 0; g < first; ++g) worker.backward_seen_by_all(head.keys(g), own.turned, to);
-      clear_unseen(head, to);
-    });
+    plan.each_head(
+        [&](size_t s, size_t h, const LinearHead& head, Worker& worker, Scratch& own, size_t thread) {
+          const HeadGradients to = gradients_of(s, h, plan.denominators(thread));
+          const size_t first = head.key_segments();
+          zero(own.base);
+          zero(own.turned);
+          for (size_t g = 0; g < head.segments(); ++g) {
+            if (g < first)
+              worker.sum_keys(head.keys(g), own.current);
+            else
+              worker.backward_queries(head.queries(g), own.base, own.current, own.turned_current, to);
+            add(own.base, own.current, own.base);
+            if (g >= first && !head.causal) add(own.turned, own.turned_current, own.turned);
+          }
+          for (size_t g = head.segments(); head.causal && g-- > first;) {
+            worker.backward_keys(head.queries(g), own.turned, own.turned_current, to);
+            add(own.turned, own.turned_current, own.turned);
+          }
+          for (size_t g = 0; g < first; ++g) worker.backward_seen_by_all(head.keys(g), own.turned, to);
+          clear_unseen(head, to);
+        });
     return;
   }
   for (size_t s = 0; s < b.sequences(); ++s) {
@@ -193,10 +194,11 @@ void backward(const AttentionBatch& b, const Compute& compute, Matrix<const floa
     const Range of_keys{0, any.key_segments()}, of_queries{any.key_segments(), any.segments()};
     const auto to = [&](size_t h) { return gradients_of(s, h, plan.denominators(h)); };
     plan.sum_keys(s);
-    plan.each_segment(s, of_queries, [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch& own) {
-      worker.backward_queries(head.queries(g), plan.sum(h, g), own.current, plan.sum(h, g, true), to(h));
-      if (head.causal) worker.sum_queries(head.queries(g), plan.sum(h, g, true), to(h));
-    });
+    plan.each_segment(
+        s, of_queries, [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch& own) {
+          worker.backward_queries(head.queries(g), plan.sum(h, g), own.current, plan.sum(h, g, true), to(h));
+          if (head.causal) worker.sum_queries(head.queries(g), plan.sum(h, g, true), to(h));
+        });
     plan.sum_up(of_queries, true, any.causal);
     if (any.causal)
       plan.each_segment(

@@ -109,7 +109,8 @@ void add(Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 // The work on one head, in pieces that a thread can do on its own.
 class Worker {
  public:
-  Worker(const LinearHead& head, const FeatureMap& map, Scratch& scratch) : head_(head), map_(map), s_(scratch) {}
+  Worker(const LinearHead& head, const FeatureMap& map, Scratch& scratch)
+      : head_(head), map_(map), s_(scratch) {}
 
   // sum = Σ v'_jᵀ·φ(k_j) over the keys.
   void sum_keys(Range keys, Matrix<float> sum);

@@ -329,8 +329,8 @@ Worker carve(const AttentionBatch& b, bool exact, std::byte* memory) {
   return {s, carver.used()};
 }
 
-void run(const AttentionBatch& b, Matrix<float> out, float* weights, std::span<float> log_sums, std::byte* workspace,
-         Team& team) {
+void run(const AttentionBatch& b, Matrix<float> out, float* weights, std::span<float> log_sums,
+         std::byte* workspace, Team& team) {
   assert(b.q.rows() == out.rows() && b.v.cols() == out.cols() && b.k.rows() == b.v.rows());
   const bool exact = weights != nullptr;
   const size_t worker_bytes = carve(b, exact, nullptr).bytes, dv = b.value_size();
@@ -398,13 +398,15 @@ size_t workspace_bytes(const AttentionBatch& b, bool exact, int threads) {
   return Arena::bytes_for<size_t>(size_t(threads)) + carve(b, exact, nullptr).bytes * size_t(threads);
 }
 
-void exact(const AttentionBatch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {
+void exact(const AttentionBatch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace,
+           Team& team) {
   assert(weights.size() == weights_size(b));
   float nothing;  // no weights to return, but not tiled
   run(b, out, weights.empty() ? &nothing : weights.data(), {}, workspace, team);
 }
 
-void tiled(const AttentionBatch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace, Team& team) {
+void tiled(const AttentionBatch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,
+           Team& team) {
   assert(log_sums.empty() || log_sums.size() == b.q.rows() * b.heads);
   run(b, out, nullptr, log_sums, workspace, team);
 }

@@ -21,7 +21,6 @@
 
 namespace bertie::dot_product {
 
-
 // Floats that the weights of all sequences take: Σₛ H·n·m. Those of sequence s begin at the sum before it,
 // as (H, n, m).
 size_t weights_size(const AttentionBatch& batch);
@@ -30,7 +29,8 @@ size_t weights_size(const AttentionBatch& batch);
 size_t workspace_bytes(const AttentionBatch& batch, bool exact, int threads);
 
 // weights.size() == weights_size(batch). workspace has workspace_bytes.
-void exact(const AttentionBatch& batch, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team);
+void exact(const AttentionBatch& batch, Matrix<float> out, std::span<float> weights, std::byte* workspace,
+           Team& team);
 
 // log_sums is (Tq, H) for the backward pass, or empty.
 void tiled(const AttentionBatch& batch, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,

@@ -54,11 +54,12 @@ TextModel load_model(const Settings& settings) {
               {.threads = int(settings.threads.value_or(0)),
                .max_length = settings.max_length.value_or(0),
                .strict = settings.strict,
-               .warning = [quiet = settings.quiet](std::string_view what) {
-                 if (!quiet)
-                   warn(what,
-                        "--strict takes no such model; bertie convert --drop-unknown makes one without");
-               },
+               .warning =
+                   [quiet = settings.quiet](std::string_view what) {
+                     if (!quiet)
+                       warn(what,
+                            "--strict takes no such model; bertie convert --drop-unknown makes one without");
+                   },
                .format = weight_format(settings)});
 }
 

@@ -117,10 +117,10 @@ const std::vector<Command>& commands();
 std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
 std::vector<Command> train_commands();
-Option file_option();                // --file
+Option file_option();  // --file
 // --precision, of commands that load a model
-Option precision_option(std::string_view help =
-                            "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
+Option precision_option(
+    std::string_view help = "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
 std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at

@@ -33,7 +33,7 @@ class InputBlocks {
   std::span<const Input> block() const { return block_; }
   void working(size_t done);  // now and then: so many of the block are computed
   void done();                // with a block: results are out, progress moves
-  int finish();  // says what is to be said at the end; the exit code
+  int finish();               // says what is to be said at the end; the exit code
 
  private:
   void show_progress(size_t count, double bytes);

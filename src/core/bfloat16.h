@@ -1,6 +1,6 @@
 #pragma once
-// bfloat16: the upper half of a float, so widening is exact. Narrowing rounds to nearest, ties to even; what is
-// too large becomes infinite, and a NaN a quiet NaN of the same sign.
+// bfloat16: the upper half of a float, so widening is exact. Narrowing rounds to nearest, ties to even; what
+// is too large becomes infinite, and a NaN a quiet NaN of the same sign.
 #include <bit>
 #include <cstdint>
 

@@ -40,8 +40,8 @@ class AtomicFile {
   int file_ = -1;
 };
 
-// Makes something beside `path`, under its name and a few letters that make it unused: make(name) gives -1 and
-// sets errno to EEXIST where the name is taken. It makes with the mode 0666 or 0777, which the umask then
+// Makes something beside `path`, under its name and a few letters that make it unused: make(name) gives -1
+// and sets errno to EEXIST where the name is taken. It makes with the mode 0666 or 0777, which the umask then
 // narrows: mkstemp's 0600 would have to be widened by a umask that only changing it (for all threads) tells.
 struct Beside {
   std::string name;

@@ -21,7 +21,8 @@ std::string transformer_folder(const ModelFiles& files);
 std::vector<std::string> files_read(const ModelFiles& files);
 std::vector<std::string> wanted_files(const ModelFiles& files);
 
-// An index of shards: each tensor and the file beside it that has it. Throws Error where that is no plain name.
+// An index of shards: each tensor and the file beside it that has it. Throws Error where that is no plain
+// name.
 std::map<std::string, std::string> weight_map(const ModelFiles& files, std::string_view index);
 
 // A relative path that stays where it is put: no "..", no empty part, nothing unprintable.

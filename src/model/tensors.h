@@ -90,8 +90,8 @@ class Checkpoint {
   const io::TensorInfo& get(const TensorSpec& spec);
   // Marks a tensor as known though it is not read: a copy of a tied one.
   void know(const std::string& name);
-  // Tensors that were neither got nor marked as known: an Error that names the first of them, or a warning with them
-  // all, as `options` say.
+  // Tensors that were neither got nor marked as known: an Error that names the first of them, or a warning
+  // with them all, as `options` say.
   void report_others(const std::vector<TensorSpec>& tensors, const WeightsOptions& options) const;
 
  private:

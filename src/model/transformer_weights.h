@@ -22,7 +22,7 @@ struct TransformerWeights {
   TrunkWeights encoder, decoder;  // of which the decoder's layers have cross-attention
   bool has_logits_bias = true;
   WeightFormat format = WeightFormat::kFloat32;  // of layers and output
-  float* logits_bias = nullptr;  // (V)
+  float* logits_bias = nullptr;                  // (V)
 
   Block memory;  // everything that the pointers above point to
   Block position_memory;

@@ -201,7 +201,8 @@ class Converter {
     fs::path file = c_.config;
     std::error_code error;
     if (file.empty())
-      for (const std::string_view name : {io::kConfigFile, std::string_view("bert_config.json"), std::string_view("albert_config.json")})
+      for (const std::string_view name :
+           {io::kConfigFile, std::string_view("bert_config.json"), std::string_view("albert_config.json")})
         if (file.empty() && fs::exists(beside_ / name, error)) file = beside_ / name;
     if (file.empty())
       throw Error(fmt::format("no {} in {}", io::kConfigFile, beside_.string()),

@@ -173,7 +173,8 @@ TEST(Prepare, OneBadJsonLineIsLeftOutAndTheOthersAreNotLost) {
   const Result r = prepare("plain", {});
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("a.jsonl:2"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("a.jsonl:3: there is no key \"text\"; the line is left out"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("a.jsonl:3: there is no key \"text\"; the line is left out"), std::string::npos)
+      << r.err;
   EXPECT_NE(r.out.find("2 documents"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("left out 2 JSON lines (first: " + lines + ":2)"), std::string::npos) << r.out;
   const json report = json::parse(prepare("json", {"--json", "-q"}).out);
@@ -210,7 +211,8 @@ TEST(Prepare, LeavesAShardsJsonOfAnothersAndItsInputsAlone) {
   }
   const Result r = prepare((folder / "text.txt").string(), {});
   EXPECT_EQ(r.code, 2);
-  EXPECT_NE(r.err.find("shards.json is there already, and is not a list of shards"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("shards.json is there already, and is not a list of shards"), std::string::npos)
+      << r.err;
   EXPECT_EQ(read_all(mine), lines);
   EXPECT_EQ(prepare((folder / "text.txt").string(), {"--force"}).code, 0);
   EXPECT_EQ(prepare((folder / "text.txt").string(), {}).code, 0) << "it is its own now";

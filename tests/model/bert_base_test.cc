@@ -18,7 +18,8 @@ TEST(BertBase, EqualsTransformersInEveryAttentionWeight) {
   const char* const named = std::getenv("BERTIE_BERT_BASE");
   const std::filesystem::path folder = named ? named : test::data("models/bert-base-uncased");
   if (!std::filesystem::exists(folder))
-    GTEST_SKIP() << folder << " is not here, and $BERTIE_BERT_BASE names no other folder of bert-base-uncased";
+    GTEST_SKIP() << folder
+                 << " is not here, and $BERTIE_BERT_BASE names no other folder of bert-base-uncased";
   const Model model = Model::load(folder);
   const test::Expected expected(test::source_dir() / "tests/golden/bert-base-uncased/expected.safetensors");
   bertie::Run run(model);

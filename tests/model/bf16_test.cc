@@ -81,14 +81,16 @@ TEST(ModelInBf16, TakesHalfTheMemoryForItsLayers) {
   const Weights &a = weights_of(wide), &b = weights_of(half);
   size_t layers = 0;
   for (size_t l = 0; l < kMiniLm.layers; ++l)
-    for (auto linear : {&LayerWeights::qkv, &LayerWeights::attention_out, &LayerWeights::up, &LayerWeights::down}) {
+    for (auto linear :
+         {&LayerWeights::qkv, &LayerWeights::attention_out, &LayerWeights::up, &LayerWeights::down}) {
       const size_t bytes = (a.layer(l).*linear).packed_bytes();
       EXPECT_EQ((b.layer(l).*linear).packed_bytes(), bytes / 2);
       layers += bytes;
     }
   // A large block ends at a multiple of 2 MiB.
   EXPECT_NEAR(double(a.memory.size()) - double(b.memory.size()), double(layers) / 2, 0x1p21);
-  EXPECT_EQ(b.decoder().packed_bytes(), a.decoder().packed_bytes() / 2) << "the language model's last product";
+  EXPECT_EQ(b.decoder().packed_bytes(), a.decoder().packed_bytes() / 2)
+      << "the language model's last product";
   EXPECT_EQ(half.parameters(), wide.parameters());
 }
 

@@ -202,7 +202,8 @@ TEST(Corpus, FilesThatAreNoTextAreKnownByTheirBytes) {
   const TempFolder folder;
   std::string picture = "JFIF", marked = "\xFF\xFE", plain;
   for (int i = 0; i < 5000; ++i) picture += char(i * 7919 >> 3);
-  for (const char c : std::string("Hello, this is a text.")) marked += c, marked += '\0', plain += c, plain += '\0';
+  for (const char c : std::string("Hello, this is a text."))
+    marked += c, marked += '\0', plain += c, plain += '\0';
   for (const std::string& bytes : {picture, marked, plain, std::string("\xFE\xFF\x4F\x60")}) {
     const TextOptions options{.inputs = {folder.write("a", bytes).string()}};
     Corpus corpus(options);
@@ -236,7 +237,8 @@ TEST(Corpus, AZeroByteInATextIsABadByteOfItsLineAlone) {
   options.strict = true;
   expect_error("a.txt:3: a zero byte", [&] { read(options); });
   const std::string json = folder.write("a.jsonl", "{\"text\": \"a\\u0000b\"}").string();
-  EXPECT_EQ(read({.inputs = {json}}), Documents{"a\xEF\xBF\xBD" "b"});
+  EXPECT_EQ(read({.inputs = {json}}), Documents{"a\xEF\xBF\xBD"
+                                                "b"});
 }
 
 TEST(Corpus, SkippedFilesAreInTheReport) {

@@ -144,7 +144,8 @@ int bench_generate(const Settings& settings) {
     print(
         "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights{} ({})\n\n{:>8}{:>14}"
         "{:>14}{:>12}{:>10}\n",
-        name, kPrompt, kNew, in_bf16(settings), instruction_set(), "threads", "prompt ms", "ms a token", "tokens/s", "GB/s");
+        name, kPrompt, kNew, in_bf16(settings), instruction_set(), "threads", "prompt ms", "ms a token",
+        "tokens/s", "GB/s");
   for (int threads : thread_counts(settings)) {
     Run run(model, threads);
     double best_prompt = 1e9, best_token = 1e9;
@@ -194,10 +195,9 @@ int bench_load(const Settings& settings) {
   const Stopwatch begin;
   do {
     const Stopwatch start;
-    const TextModel encoder =
-        load(model, {.threads = int(settings.threads.value_or(0)),
-                     .strict = settings.strict,
-                     .format = weight_format(settings)});
+    const TextModel encoder = load(model, {.threads = int(settings.threads.value_or(0)),
+                                           .strict = settings.strict,
+                                           .format = weight_format(settings)});
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(start.seconds());
   } while (times.size() < 5 || begin.seconds() < seconds_or(settings, 2));

@@ -42,8 +42,8 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 
 int tag_command(const Settings& settings) {
   TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
-                           .stride = settings.stride,
-                           .keep_outside = settings.keep_outside};
+                     .stride = settings.stride,
+                     .keep_outside = settings.keep_outside};
   Inputs inputs(settings);
   const TextModel model = load_model(settings, Head::kTag);
   const Style style = Style::for_output();

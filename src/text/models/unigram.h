@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "text/models/subword_model.h"
 #include "text/models/piece_trie.h"
+#include "text/models/subword_model.h"
 
 namespace bertie::text {
 

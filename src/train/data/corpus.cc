@@ -202,8 +202,9 @@ namespace {
 bool is_binary(std::string_view start) {
   if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) return true;
   const auto zeros = size_t(std::count(start.begin(), start.end(), '\0'));
-  const auto controls = size_t(std::count_if(
-      start.begin(), start.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' && !is_space(c); }));
+  const auto controls = size_t(std::count_if(start.begin(), start.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && !is_space(c);
+  }));
   return zeros > 0 && (zeros > start.size() / 4 || controls > 4 + start.size() / 32);
 }
 
@@ -266,8 +267,9 @@ bool Corpus::next_line(std::string_view& line) {
       return found || length > 0;
     }
     if (size > io::JsonLimits{}.bytes)
-      throw Error(fmt::format("{}: the line is longer than {} MB", place(line_ + 1), io::JsonLimits{}.bytes >> 20),
-                  "JSON lines have one object a line");
+      throw Error(
+          fmt::format("{}: the line is longer than {} MB", place(line_ + 1), io::JsonLimits{}.bytes >> 20),
+          "JSON lines have one object a line");
     searched = size;
     read_more();
   }

@@ -245,7 +245,8 @@ class TokenizerCopy {
       if (fs::exists(from, error)) files_[name] = io::MappedFile(from).text();
     };
     std::string name = file.filename().string();
-    if (name != io::kMergesFile && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
+    if (name != io::kMergesFile &&
+        std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
       name = file.extension() == ".json" ? io::kTokenizerFile : io::kWordPieceFile;
     add(file, name);
     if (options.cased) {

@@ -65,8 +65,9 @@ ShardManifest read_manifest(const fs::path& folder) {
   ShardManifest manifest;
   const auto settings = json.find("settings"), complete = json.find("complete");
   if (settings == json.end() || !settings->is_object() || complete == json.end() || !complete->is_boolean())
-    throw Error(fmt::format("{} does not say what the shards were made from and whether they are complete", name),
-                kMakeAgain);
+    throw Error(
+        fmt::format("{} does not say what the shards were made from and whether they are complete", name),
+        kMakeAgain);
   manifest.settings = settings->dump();
   if (const auto files = json.find("tokenizer_files"); files != json.end() && files->is_array())
     for (const nlohmann::json& file : *files)

@@ -31,10 +31,11 @@ void check_loop(const TrainOptions& o) {
 }
 
 [[noreturn]] void nothing_learned(const std::string& skipped) {
-  throw Error(fmt::format("{} were skipped: the model no longer computes finite numbers, or its gradients have "
-                          "exploded",
-                          skipped),
-              "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
+  throw Error(
+      fmt::format("{} were skipped: the model no longer computes finite numbers, or its gradients have "
+                  "exploded",
+                  skipped),
+      "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
 }
 
 // The same on every machine, and a different one for each step.
