@@ -83,9 +83,9 @@ void add_shards(const ModelFiles& files, const std::string& folder, std::vector<
 
 std::map<std::string, std::string> weight_map(const ModelFiles& files, std::string_view index) {
   const std::string name = files.name_of(index);
-  const nlohmann::json json = parse_json(files.read(index).text(), name);
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object())
+  const nlohmann::json root = parse_json(files.read(index).text(), name);
+  const auto map = root.is_object() ? root.find("weight_map") : root.end();
+  if (map == root.end() || !map->is_object())
     throw Error(fmt::format("{}: there should be an object \"weight_map\" of tensor and shard names", name));
   std::map<std::string, std::string> shard_of;
   for (const auto& [tensor, shard] : map->items()) {
