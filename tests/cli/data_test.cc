@@ -205,12 +205,12 @@ TEST(Prepare, LeavesAShardsJsonOfAnothersAndItsInputsAlone) {
   };
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--force"}}) {
     const Result r = prepare(mine, more);
-    EXPECT_EQ(r.code, 2);
+    EXPECT_EQ(r.code, 1);
     EXPECT_NE(r.err.find("shards.json would be read and written over"), std::string::npos) << r.err;
     EXPECT_EQ(read_all(mine), lines);
   }
   const Result r = prepare((folder / "text.txt").string(), {});
-  EXPECT_EQ(r.code, 2);
+  EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("shards.json is there already, and is not a list of shards"), std::string::npos)
       << r.err;
   EXPECT_EQ(read_all(mine), lines);

@@ -134,14 +134,6 @@ TEST(Outputs, OfWorkThatEndsWithAnErrorHaveTheRowsThatAreDone) {
   EXPECT_NE(r.err.find("v.npy has the first 300 rows"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("texts:301: not valid UTF-8"), std::string::npos) << r.err;
   EXPECT_EQ(read_npy(folder / "v.npy").shape, (std::vector<size_t>{300, 64}));
-  // A folder among the files is known to be none when its turn comes.
-  fs::create_directory(folder / "none");
-  write_all(folder / "texts", lines);
-  const Result unread = run({"embed", "-m", model.name(), "--npy", folder / "w.npy", "-f", folder / "texts",
-                             "-f", folder / "none"});
-  EXPECT_EQ(unread.code, 1);
-  EXPECT_EQ(fs::exists(folder / "w.npy"), unread.err.find("w.npy has the first") != std::string::npos)
-      << unread.err;
 }
 
 // A disk that is full: there is nothing to keep, and nothing is left.

@@ -92,9 +92,9 @@ TEST(Corpus, JsonThatIsNotRightIsNamedByItsLine) {
   expect("[\"text\"]", "not a JSON object");
   expect("\"text\"", "not a JSON object");
   expect("7", "not a JSON object");
-  expect("{\"text\": \"a", "left out");
-  expect("plain text", "left out");
-  expect("{\"text\": \"caf\xE9\"}", "left out");
+  expect("{\"text\": \"a", "not valid JSON");
+  expect("plain text", "not valid JSON");
+  expect("{\"text\": \"caf\xE9\"}", "ill-formed UTF-8");
 }
 
 TEST(Corpus, JsonLinesOfWhichNotOneIsGoodAreAnError) {
