@@ -75,7 +75,7 @@ Axis axis_over(const PlotPanel& panel, bool x, double room, double from, double 
 
 // Places for labels that want to be at `wanted` (increasing) and need `gap` between them: as near as can be,
 // in the sense of least squares. Without their gaps the places must not decrease, which is isotonic
-// regression: neighbours that would cross become one group at the mean of their wishes.
+// regression: neighbors that would cross become one group at the mean of their wishes.
 std::vector<double> spread(const std::vector<double>& wanted, double gap, double low, double high) {
   struct Group {
     double sum;

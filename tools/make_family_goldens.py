@@ -135,7 +135,7 @@ def config_of(family, head, i, number):
     return kind(max_position_embeddings=longest + pad + 1, type_vocab_size=[1, 2, 1][i], pad_token_id=pad, **more)
 
 
-def randomise(net, generator, embeddings):
+def randomize(net, generator, embeddings):
     """Weights at a scale where attention scores have a standard deviation of about 1.7: far from uniform
     attention, and not so large that rounding errors grow past `ROUNDING`."""
     fixed = {id(p) for p in net.parameters() if not p.requires_grad}  # sinusoidal positions
@@ -294,7 +294,7 @@ def make_model(family, head, i, number, folder, seed):
     net = (kind(config, add_pooling_layer=False) if no_pooler else kind(config)).eval()
     # Small embeddings, so that layer_norm_eps shows; larger where they are the head's weights too.
     lm = head in ("masked-lm", "causal-lm", "pretraining")
-    randomise(net, generator, 0.35 if lm or family == "gpt2" else 0.06)
+    randomize(net, generator, 0.35 if lm or family == "gpt2" else 0.06)
     round_weights(net, DTYPES[i % 3])
     net64 = copy.deepcopy(net).double()
     packed = Packed(name)
@@ -348,7 +348,7 @@ def make_marian(i, folder, seed):
         activation_function=act, max_position_embeddings=positions, pad_token_id=vocab - 1,
         decoder_start_token_id=vocab - 1, eos_token_id=0, forced_eos_token_id=None, attn_implementation="eager")
     net = MarianMTModel(config).eval()
-    randomise(net, generator, 0.35)
+    randomize(net, generator, 0.35)
     # The head's weights are the embeddings: without changes of sign the best next token is the one before.
     signs = torch.randint(2, (size,), generator=generator) * 2 - 1
     net.model.decoder.layers[-1].final_layer_norm.weight.data *= signs

@@ -29,7 +29,7 @@ tests/golden/minilm/
         i.attention               F32 [L, 2, 2, n]: layer l, heads l and l+6, queries 0 and n/2
         i.attention_squares       F64 [L, heads]: sum of squares over all weights of a head
         i.pooled                  F32 [C]: the pooler's output
-        i.sentence                F32 [C]: mean over tokens, L2-normalised
+        i.sentence                F32 [C]: mean over tokens, L2-normalized
       and for the sentence with two banks everything:
         i.all_hidden              F32 [L+1, n, C]
         i.all_attention           F32 [L, heads, n, n]
@@ -92,7 +92,7 @@ MODELS = [
 ]
 
 
-def randomise(module, generator):
+def randomize(module, generator):
     """Weights at a scale where attention scores have a standard deviation of about 1.7: far from uniform
     attention, and not so large that rounding errors grow past `ROUNDING`."""
     for name, p in module.named_parameters():
@@ -177,8 +177,8 @@ def make_model(number, name, config, store):
     torch.manual_seed(number)
     whole = BertForPreTraining(config).eval()
     net = BertModel(config, add_pooling_layer=store.get("pooler", True)).eval()
-    randomise(whole, generator)
-    randomise(net, generator)
+    randomize(whole, generator)
+    randomize(net, generator)
 
     folder = GOLDEN / "models" / name
     folder.mkdir(parents=True)

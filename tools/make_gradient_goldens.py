@@ -306,7 +306,7 @@ def make(name, seed):
     names = {names_of(net).get(n, n) for n in safetensors.torch.load_file(FAMILIES / name / "model.safetensors")}
     fixed = {n for n, p in net.named_parameters() if p.grad is None} | {n for n, _ in net.named_buffers()}
     if not fixed & names <= UNUSED or names - fixed != set(want):
-        raise SystemExit(f"{name}: {names - fixed ^ set(want)} is in one of model.safetensors and what learns; not learnt: {fixed}")
+        raise SystemExit(f"{name}: {names - fixed ^ set(want)} is in one of model.safetensors and what learns; not learned: {fixed}")
     out = pack(head, sequences) | {"loss": np.array([loss.item()])}
     out |= {"gradient." + n: g.float().numpy() for n, g in want.items()}
     return out, f"fp32 - fp64 {off:.1e}, loss {loss.item():.3f}"
@@ -330,7 +330,7 @@ def train(net, batches):
     rate, beta1, beta2, eps, decay, clip = SETTINGS
     plain = [p for n, p in net.named_parameters() if n.endswith("bias") or "LayerNorm" in n]
     others = [p for n, p in net.named_parameters() if not (n.endswith("bias") or "LayerNorm" in n)]
-    optimiser = torch.optim.AdamW([{"params": others, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}],
+    optimizer = torch.optim.AdamW([{"params": others, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}],
                                   lr=rate, betas=(beta1, beta2), eps=eps)
     said = []
     for step in range(STEPS):
@@ -342,7 +342,7 @@ def train(net, batches):
                                 for s in batch])
             words = loss - torch.nn.functional.cross_entropy(logits, labels)
         norm = torch.nn.utils.clip_grad_norm_(net.parameters(), clip)
-        optimiser.step()
+        optimizer.step()
         said.append((loss.item(), words.item(), norm.item()))
     return np.array(said).T
 

@@ -34,7 +34,7 @@ from tokenizers import (
     AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 from transformers import AutoTokenizer, pipeline
 
-from make_family_goldens import FAMILY_HEADS, HEADS, Unfit, randomise, round_weights
+from make_family_goldens import FAMILY_HEADS, HEADS, Unfit, randomize, round_weights
 
 TASKS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "tasks"
 HAS_QA = hasattr(transformers, "QuestionAnsweringPipeline")
@@ -190,7 +190,7 @@ def make_net(family, head, longest, vocab, seed, labels):
     torch.manual_seed(seed)
     net = getattr(transformers, FAMILY_HEADS[family][0] + HEADS[head])(config).eval()
     generator = torch.Generator().manual_seed(seed)
-    randomise(net, generator, 0.35)
+    randomize(net, generator, 0.35)
     round_weights(net, torch.float16)
     return net
 

@@ -91,8 +91,8 @@ def run_pytorch(options, net, batches, log):
     decays = lambda name: not (name.endswith("bias") or "LayerNorm" in name)
     groups = [{"params": [p for n, p in net.named_parameters() if decays(n) == d], "weight_decay": DECAY * d}
               for d in (True, False)]
-    optimiser = torch.optim.AdamW(groups, lr=options.rate, betas=BETAS, eps=EPS, fused=True)
-    schedule = transformers.get_linear_schedule_with_warmup(optimiser, options.warmup, options.steps)
+    optimizer = torch.optim.AdamW(groups, lr=options.rate, betas=BETAS, eps=EPS, fused=True)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, options.warmup, options.steps)
     losses = []
     with batches.open() as file:
         for step, text in enumerate(file, 1):
@@ -102,9 +102,9 @@ def run_pytorch(options, net, batches, log):
             loss = loss_of(net, json.loads(text))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)
-            optimiser.step()
+            optimizer.step()
             schedule.step()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             losses.append(loss.item())
             with (options.work / "losses.txt").open("w" if step == 1 else "a") as out:
                 out.write(f"{step} {losses[-1]} {log[step]['loss']}\n")

@@ -161,7 +161,7 @@ def startup_worker(path, threads, level):
 
 
 def startup(options):
-    """ONNX Runtime reads a graph it has optimised and saved itself, at the quicker of two settings."""
+    """ONNX Runtime reads a graph it has optimized and saved itself, at the quicker of two settings."""
     path = options.cache / "minilm-saved.onnx"
     if not path.exists():
         settings = onnxruntime.SessionOptions()

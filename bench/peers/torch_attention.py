@@ -69,7 +69,7 @@ def ask_bertie(options, n, look):
 
 
 def compare(options, n, look):
-    """A row for each pass. The two take turns, so that both meet the same clock speed and neighbours."""
+    """A row for each pass. The two take turns, so that both meet the same clock speed and neighbors."""
     case, answers = TorchCase(n, look), []
     for _ in range(options.rounds):
         for name in PASSES:

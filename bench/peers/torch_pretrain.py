@@ -77,7 +77,7 @@ class Case:
         decay = [p for n, p in net.named_parameters() if not (n.endswith("bias") or "LayerNorm" in n)]
         groups = [{"params": decay, "weight_decay": 0.01}, {"params": no_decay, "weight_decay": 0.0}]
         # fused: what transformers' Trainer takes, and the quickest on a CPU by far
-        self.optimiser = torch.optim.AdamW(groups, lr=1e-4, eps=1e-6, fused=None if "default" in mode else True)
+        self.optimizer = torch.optim.AdamW(groups, lr=1e-4, eps=1e-6, fused=None if "default" in mode else True)
 
     def step(self, batch):
         context = torch.autocast("cpu", dtype=torch.bfloat16) if self.half else contextlib.nullcontext()
@@ -85,8 +85,8 @@ class Case:
             loss = self.loss(batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
         return loss
 
     def round(self, batch, seconds):

@@ -96,7 +96,7 @@ struct Look {
   // allowed(t, j) ≠ 0: row t of q, counted over the whole batch, sees key j of its own sequence. As many rows
   // as q, and columns for the longest sequence of keys.
   static Look mask(Matrix<const uint8_t> allowed) { return {.kind = Kind::kMask, .allowed = allowed}; }
-  // Learnable spans (Sukhbaatar et al. 2019). Head h's weights are multiplied, before they are normalised,
+  // Learnable spans (Sukhbaatar et al. 2019). Head h's weights are multiplied, before they are normalized,
   // by clamp((ramp + spans[h] − distance)/ramp, 0, 1); distance is i − j to keys at or before the query, and
   // with both_sides |i − j|. Keys after the query are seen with both_sides only.
   static Look adaptive_span(std::span<const float> spans, float ramp, bool both_sides = false) {
@@ -139,7 +139,7 @@ struct Compute {
   static Compute linformer(Matrix<const float> e, Matrix<const float> f) {
     return {.kind = Kind::kLinformer, .e = e, .f = f};
   }
-  // Nyström: through `landmarks` means of neighbouring queries and keys, and a pseudo-inverse by iteration.
+  // Nyström: through `landmarks` means of neighboring queries and keys, and a pseudo-inverse by iteration.
   // Look: full.
   struct Nystrom {
     size_t landmarks = 64;

@@ -16,7 +16,7 @@
 
 namespace bertie {
 
-BERTIE_API int core_count();               // that this process may run on: the threads where nobody says
+BERTIE_API int core_count();               // that this process may run on: the default number of threads
 BERTIE_API const char* instruction_set();  // that the kernels use; "AVX3" is AVX-512
 
 // What has passed since it was made.
@@ -41,7 +41,7 @@ struct MeasureOptions {
 };
 
 struct Speed {
-  double best = 0, median = 0;  // seconds of a call; the best one when nobody disturbed it
+  double best = 0, median = 0;  // seconds of a call; the best one is the least disturbed
   double best_peak = 0;         // operations a second
   double share = 0;             // median of each group's rate over the peak around it
   size_t runs = 0;

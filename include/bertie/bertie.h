@@ -30,3 +30,4 @@
 #include "bertie/transformer.h"
 #include "bertie/utf8.h"
 #include "bertie/view.h"
+#include "bertie/weight_format.h"

@@ -29,9 +29,9 @@ struct AttentionConfig {
   Compute compute = {};
   size_t linformer_rows = 64;  // of Compute::linformer
 
-  bool is_standard() const {  // what transformers computes
+  bool is_standard(bool causal) const {  // what transformers computes, in a causal model or in another
     return score == Score::Kind::kScaledDot && compute.kind == Compute::Kind::kSoftmax &&
-           look.kind == Look::Kind::kFull;
+           (look.kind == Look::Kind::kFull || (causal && look.kind == Look::Kind::kCausal));
   }
 };
 

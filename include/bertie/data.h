@@ -23,8 +23,10 @@ struct TextOptions {
   // Files, folders (all files in them but hidden ones, in the order of their names), or "-": standard input.
   std::vector<std::string> inputs = {};
   std::string field = {};  // key of JSON lines; empty: "text". Given, it makes standard input JSON lines
-  // Error for a line that is not valid UTF-8 and for a file that is no text. Otherwise bad bytes are read as
-  // U+FFFD, files with zero bytes are skipped, and both are reported to `warning` and in TextReport.
+  // Error for a bad line and for a file that is no text. Otherwise bytes that are not UTF-8, and zero bytes,
+  // are read as U+FFFD; JSON lines that are broken or have no string under `field` are left out; files that
+  // are no text are skipped; and all that is reported to `warning` and in TextReport. Still an Error: not one
+  // JSON line that is good, of all or of the first 1000.
   bool strict = false;
   std::function<void(const std::string& what, const std::string& hint)> warning = {};
   // Now and then: bytes of the files read, bytes of all of them (0: unknown), bytes of text used.
@@ -37,9 +39,11 @@ struct TextReport {
     std::string path;
     bool named;  // in TextOptions::inputs, not found in a folder
   };
-  std::vector<SkippedFile> skipped = {};  // files with zero bytes: no text, or text in UTF-16
-  uint64_t invalid_lines = 0;             // lines that are not valid UTF-8
-  std::string first_invalid = {};         // where the first is: "news.txt: line 7"
+  std::vector<SkippedFile> skipped = {};  // files that are no text, or text in UTF-16
+  uint64_t invalid_lines = 0;             // lines that are not valid UTF-8 or have zero bytes
+  std::string first_invalid = {};         // where the first is: "news.txt:7"
+  uint64_t dropped_lines = 0;             // JSON lines that were left out
+  std::string first_dropped = {};
 };
 
 struct VocabularyOptions {

@@ -55,6 +55,8 @@ class BERTIE_API ModelFiles {
   const std::string& only() const { return only_; }
 
   bool exists() const;  // false: a path at which there is nothing
+  bool is_model()
+      const;  // has what makes a folder a model: config.json, or sentence-transformers' modules.json
   bool has(std::string_view file) const;
   FileBytes read(std::string_view file) const;  // throws Error where there is no such file
   std::vector<std::string> list() const;        // every file, those in folders below too ("a/b"); sorted

@@ -4,7 +4,7 @@
 //   bertie::pull("sentence-transformers/all-MiniLM-L6-v2");  // needs the network
 //   auto model = bertie::load("sentence-transformers/all-MiniLM-L6-v2");
 //
-// A name is organisation/model or model, and may go on with @ and a branch, a tag or a commit. Nothing but
+// A name is organization/model or model, and may go on with @ and a branch, a tag or a commit. Nothing but
 // pull goes to the network. Everything here may be called from any thread; pulls of the same file, also by
 // other programs, wait for each other.
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace bertie {
 struct BERTIE_API Hub {
   std::string endpoint = "https://huggingface.co";
   std::string token = {};            // for models that are private or gated
-  std::filesystem::path cache = {};  // holds models--organisation--model/{blobs,refs,snapshots}
+  std::filesystem::path cache = {};  // holds models--organization--model/{blobs,refs,snapshots}
   bool offline = false;
   double timeout = 10;  // seconds to connect, or without a sign of life, before it tries again
 
@@ -65,7 +65,7 @@ BERTIE_API PullResult pull(const std::string& name, const PullOptions& options =
 
 // One snapshot of a model in the cache.
 struct CachedModel {
-  std::string name = {};               // organisation/model
+  std::string name = {};               // organization/model
   std::string commit = {};             // empty: a download that has only begun
   std::vector<std::string> refs = {};  // branches and tags that stand at this commit: main
   std::string model_type = {};         // config.json's, or empty

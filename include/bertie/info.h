@@ -46,13 +46,14 @@ struct BERTIE_API ModelInfo {
   bool has_dense = false;        // modules between pooling and the vector
   size_t dimension = 0;          // of a text's vector
   size_t max_length = 0;         // tokens of a text
-  uint64_t bytes_per_token = 0;  // of a batch at work
+  uint64_t bytes_per_token = 0;  // of a batch at work (Run::bytes_per_token)
 
   bool has_labels() const;  // one of the heads gives config->labels
 };
 
-// Loads the model to see that it can be, and throws Error where it cannot.
-BERTIE_API ModelInfo describe(const ModelFiles& files);
+// Loads the model to see that it can be, and throws Error where it cannot. Weights are counted in this
+// format.
+BERTIE_API ModelInfo describe(const ModelFiles& files, WeightFormat format = WeightFormat::kFloat32);
 
 // "mean", "cls+max", …
 BERTIE_API std::string pooling_name(const Pooling& pooling);

@@ -22,6 +22,7 @@
 #include "bertie/export.h"
 #include "bertie/files.h"
 #include "bertie/view.h"
+#include "bertie/weight_format.h"
 
 namespace bertie {
 
@@ -39,14 +40,15 @@ enum class Head {
   kCausalLm,      // what comes next
 };
 
-// How numbers are stored in a file.
+// How numbers are stored in a file. How they are held in memory is WeightFormat (weight_format.h).
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 
-// What to make of a checkpoint that has tensors for which the model has no use.
 struct WeightsOptions {
+  // What to make of a checkpoint that has tensors for which the model has no use:
   bool strict = false;  // throw Error
   // Otherwise told, once, which they are.
   std::function<void(std::string_view)> warning = {};
+  WeightFormat format = WeightFormat::kFloat32;  // of the layers and the language model's last product
 };
 
 class BERTIE_API Model {
@@ -56,10 +58,11 @@ class BERTIE_API Model {
   // (replacing it is fine). The numbers are not looked through for NaN; results are (text_model.h).
   static Model load(const ModelFiles& files, const WeightsOptions& options = {});
   // A model of this shape with random weights, the same for the same seed. For benchmarks and tests.
-  static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {});
+  static Model random(const Config& config, uint64_t seed = 1, const std::vector<Head>& heads = {},
+                      WeightFormat format = WeightFormat::kFloat32);
 
   // Writes config.json and model.safetensors, under the names that transformers knows, into a directory
-  // that is made if need be. Each file is written whole or not at all.
+  // that is made if need be. Each file is written whole or not at all. Weights in bf16 are saved as rounded.
   void save(const std::filesystem::path& directory, Precision precision = Precision::kFloat32) const;
 
   const Config& config() const;
@@ -85,7 +88,7 @@ struct Batch {
   size_t size() const { return offsets.empty() ? 0 : offsets.size() - 1; }
 };
 
-// What to keep besides the last hidden states. Layers whose weights nobody asked for run the faster kernel.
+// What to keep besides the last hidden states. Layers whose weights are not asked for run the faster kernel.
 struct Capture {
   bool hidden_states = false;
   bool pooled = false;
@@ -103,7 +106,8 @@ struct Capture {
 // How much each query of a sequence looks at each of its keys, in the layers that were kept.
 class BERTIE_API AttentionWeights {
  public:
-  // (n, m) for n queries and m keys; rows sum to 1. Error if the layer was not kept.
+  // (n, m) for n queries and m keys; rows sum to 1, but for Linformer's and Nyström's, which approximate it.
+  // Error if the layer was not kept.
   Matrix<const float> operator()(size_t layer, size_t sequence, size_t head) const;
 
  private:
@@ -127,7 +131,8 @@ class BERTIE_API Output {
   // or each of Capture::rows: labels for kTag, start and end for kAnswer, the vocabulary for the others.
   Matrix<const float> logits;
 
-  // How much each token of sequence s looks at each other one: (n, n), rows sum to 1. If captured.
+  // How much each token of sequence s looks at each other one: (n, n), rows as in AttentionWeights. If
+  // captured.
   Matrix<const float> attention(size_t layer, size_t sequence, size_t head) const;
 
  private:
@@ -171,6 +176,9 @@ class BERTIE_API Run {
 
   int threads() const;
   size_t memory() const;  // bytes held for activations
+  // What activations take for each token of a batch, where nothing is captured. A Run holds up to a quarter
+  // more, and scratch memory for each thread.
+  static size_t bytes_per_token(const Model& model);
 
  private:
   struct State;

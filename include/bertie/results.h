@@ -85,7 +85,8 @@ struct BERTIE_API Attention {
   std::vector<float> weights;       // (kept, heads, n, n), row-major
 
   size_t n() const { return tokens.size(); }
-  // Of a layer of the model: rows look, columns are looked at; each row sums to 1. Error if it is not kept.
+  // Of a layer of the model: rows look, columns are looked at; each row sums to 1, but for Linformer's and
+  // Nyström's, which approximate it. Error if it is not kept.
   Matrix<const float> at(size_t layer, size_t head) const;
 };
 

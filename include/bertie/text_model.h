@@ -48,6 +48,8 @@ struct LoadOptions {
   bool strict = false;    // what `warning` would be told is an Error
   // Told what is odd but does no harm: tensors that the model has no use for.
   std::function<void(std::string_view)> warning = {};
+  // kBFloat16 takes half the memory for layers, and results differ a little; docs/models.md has by how much.
+  WeightFormat format = WeightFormat::kFloat32;
 };
 
 class TextModelAccess;

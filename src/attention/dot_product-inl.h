@@ -162,7 +162,7 @@ HWY_INLINE float largest_seen(const float* norms, uint32_t bits) {
 // The scores of `count` queries and one packed panel of keys, in powers of two: k is packed times log₂e.
 //   dot       start[i] + Σ_c q[i,c]·k[c,j]
 //   additive  start[i] + Σₐ u[a]·tanh(q[i,a] + k[a,j])
-HWY_INLINE void score_panel(const Head& h, size_t count, Matrix<const float> q, const float* k,
+HWY_INLINE void score_panel(const AttentionHead& h, size_t count, Matrix<const float> q, const float* k,
                             const float* start, float* out, size_t stride) {
   const size_t size = q.cols();
   if (h.additive.empty())
@@ -186,7 +186,7 @@ HWY_INLINE void score_panel(const Head& h, size_t count, Matrix<const float> q, 
 }
 
 // Which weights of query i survive dropout, a panel of keys at a time.
-HWY_INLINE kn::Keep kept_keys(const Head& h, size_t i) {
+HWY_INLINE kn::Keep kept_keys(const AttentionHead& h, size_t i) {
   return {uint32_t(i), uint32_t(h.head), uint32_t(h.sequence), h.dropout.seed, h.drop_below};
 }
 

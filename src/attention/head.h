@@ -14,7 +14,7 @@ namespace bertie::dot_product {
 using kernels::kPanel;
 inline constexpr float kLog2e = 1.44269504f;
 
-struct Head {
+struct AttentionHead {
   Matrix<const float> q, k, v;  // (n, D), (m, D), (m, Dv)
   std::span<const float> additive;
   float scale;
@@ -35,7 +35,7 @@ struct Head {
   }
 };
 
-inline Head head_of(const AttentionBatch& b, size_t s, size_t h) {
+inline AttentionHead head_of(const AttentionBatch& b, size_t s, size_t h) {
   const size_t d = b.head_size(), dv = b.value_size(), n = b.queries(s), m = b.keys(s);
   const size_t q0 = size_t(b.q_offsets[s]), k0 = size_t(b.k_offsets[s]);
   const uint32_t drop_below = dropout_threshold(b.dropout.rate);

@@ -31,7 +31,7 @@ class Plan {
     sums_ = parts.arena.take<float>(sums * sum_floats);
   }
 
-  Head head(size_t s, size_t h) const {
+  LinearHead head(size_t s, size_t h) const {
     const size_t d = b_.head_size(), dv = b_.value_size(), n = b_.queries(s), m = b_.keys(s);
     return {.q = b_.q.slice_rows(size_t(b_.q_offsets[s]), n).slice_cols(h * d, d),
             .k = b_.k.slice_rows(size_t(b_.k_offsets[s]), m).slice_cols(h * d, d),
@@ -44,7 +44,7 @@ class Plan {
   template <class Body>
   void each_head(const Body& body) {
     team_.parallel_for(b_.sequences() * b_.heads, [&](size_t chunk, size_t thread) {
-      const Head h = head(chunk / b_.heads, chunk % b_.heads);
+      const LinearHead h = head(chunk / b_.heads, chunk % b_.heads);
       Scratch s = scratch(thread);
       Worker worker(h, *map_, s);
       body(chunk / b_.heads, chunk % b_.heads, h, worker, s, thread);
@@ -55,7 +55,7 @@ class Plan {
   template <class Body>
   void each_segment(size_t s, Range segments, const Body& body) {
     team_.parallel_for(b_.heads * segments.size(), [&](size_t chunk, size_t thread) {
-      const Head h = head(s, chunk / segments.size());
+      const LinearHead h = head(s, chunk / segments.size());
       Scratch own = scratch(thread);
       Worker worker(h, *map_, own);
       body(chunk / segments.size(), segments.begin + chunk % segments.size(), h, worker, own);
@@ -85,7 +85,7 @@ class Plan {
   // W before every segment.
   void sum_keys(size_t s) {
     const Range all{0, head(s, 0).segments()};
-    each_segment(s, all, [&](size_t h, size_t g, const Head& here, Worker& worker, Scratch&) {
+    each_segment(s, all, [&](size_t h, size_t g, const LinearHead& here, Worker& worker, Scratch&) {
       worker.sum_keys(g + 1 < all.end ? here.keys(g) : Range{0, 0}, sum(h, g));
     });
     sum_up(all, false, false);
@@ -127,7 +127,7 @@ void forward(const AttentionBatch& b, const Compute& compute, Matrix<float> out,
   Plan plan(b, compute, parts, false);
   const auto out_of = [&](size_t s, size_t h) { return rows_of(out, b.q_offsets, s, h, b.heads); };
   if (!plan.split) {
-    plan.each_head([&](size_t s, size_t h, const Head& head, Worker& worker, Scratch& own, size_t) {
+    plan.each_head([&](size_t s, size_t h, const LinearHead& head, Worker& worker, Scratch& own, size_t) {
       zero(own.base);
       for (size_t g = 0; g < head.segments(); ++g) {
         if (g < head.key_segments())
@@ -141,9 +141,9 @@ void forward(const AttentionBatch& b, const Compute& compute, Matrix<float> out,
   }
   for (size_t s = 0; s < b.sequences(); ++s) {
     plan.sum_keys(s);
-    const Head any = plan.head(s, 0);
+    const LinearHead any = plan.head(s, 0);
     plan.each_segment(s, {any.key_segments(), any.segments()},
-                      [&](size_t h, size_t g, const Head& head, Worker& worker, Scratch& own) {
+                      [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch& own) {
                         worker.forward(head.queries(g), plan.sum(h, g), own.current, out_of(s, h));
                       });
   }
@@ -160,50 +160,52 @@ void backward(const AttentionBatch& b, const Compute& compute, Matrix<const floa
                          .v = rows_of(gradients.v, b.k_offsets, s, h, b.heads),
                          .d = denominators};
   };
-  const auto clear_unseen = [](const Head& head, const HeadGradients& to) {
+  const auto clear_unseen = [](const LinearHead& head, const HeadGradients& to) {
     const size_t seen = head.visible(head.q.rows()), m = head.k.rows();
     zero(to.k.slice_rows(seen, m - seen));
     zero(to.v.slice_rows(seen, m - seen));
   };
   if (!plan.split) {
-    plan.each_head([&](size_t s, size_t h, const Head& head, Worker& worker, Scratch& own, size_t thread) {
-      const HeadGradients to = gradients_of(s, h, plan.denominators(thread));
-      const size_t first = head.key_segments();
-      zero(own.base);
-      zero(own.turned);
-      for (size_t g = 0; g < head.segments(); ++g) {
-        if (g < first)
-          worker.sum_keys(head.keys(g), own.current);
-        else
-          worker.backward_queries(head.queries(g), own.base, own.current, own.turned_current, to);
-        add(own.base, own.current, own.base);
-        if (g >= first && !head.causal) add(own.turned, own.turned_current, own.turned);
-      }
-      for (size_t g = head.segments(); head.causal && g-- > first;) {
-        worker.backward_keys(head.queries(g), own.turned, own.turned_current, to);
-        add(own.turned, own.turned_current, own.turned);
-      }
-      for (size_t g = 0; g < first; ++g) worker.backward_seen_by_all(head.keys(g), own.turned, to);
-      clear_unseen(head, to);
-    });
+    plan.each_head(
+        [&](size_t s, size_t h, const LinearHead& head, Worker& worker, Scratch& own, size_t thread) {
+          const HeadGradients to = gradients_of(s, h, plan.denominators(thread));
+          const size_t first = head.key_segments();
+          zero(own.base);
+          zero(own.turned);
+          for (size_t g = 0; g < head.segments(); ++g) {
+            if (g < first)
+              worker.sum_keys(head.keys(g), own.current);
+            else
+              worker.backward_queries(head.queries(g), own.base, own.current, own.turned_current, to);
+            add(own.base, own.current, own.base);
+            if (g >= first && !head.causal) add(own.turned, own.turned_current, own.turned);
+          }
+          for (size_t g = head.segments(); head.causal && g-- > first;) {
+            worker.backward_keys(head.queries(g), own.turned, own.turned_current, to);
+            add(own.turned, own.turned_current, own.turned);
+          }
+          for (size_t g = 0; g < first; ++g) worker.backward_seen_by_all(head.keys(g), own.turned, to);
+          clear_unseen(head, to);
+        });
     return;
   }
   for (size_t s = 0; s < b.sequences(); ++s) {
-    const Head any = plan.head(s, 0);
+    const LinearHead any = plan.head(s, 0);
     const Range of_keys{0, any.key_segments()}, of_queries{any.key_segments(), any.segments()};
     const auto to = [&](size_t h) { return gradients_of(s, h, plan.denominators(h)); };
     plan.sum_keys(s);
-    plan.each_segment(s, of_queries, [&](size_t h, size_t g, const Head& head, Worker& worker, Scratch& own) {
-      worker.backward_queries(head.queries(g), plan.sum(h, g), own.current, plan.sum(h, g, true), to(h));
-      if (head.causal) worker.sum_queries(head.queries(g), plan.sum(h, g, true), to(h));
-    });
+    plan.each_segment(
+        s, of_queries, [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch& own) {
+          worker.backward_queries(head.queries(g), plan.sum(h, g), own.current, plan.sum(h, g, true), to(h));
+          if (head.causal) worker.sum_queries(head.queries(g), plan.sum(h, g, true), to(h));
+        });
     plan.sum_up(of_queries, true, any.causal);
     if (any.causal)
       plan.each_segment(
-          s, of_queries, [&](size_t h, size_t g, const Head& head, Worker& worker, Scratch& own) {
+          s, of_queries, [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch& own) {
             worker.backward_keys(head.queries(g), plan.sum(h, g, true), own.turned_current, to(h));
           });
-    plan.each_segment(s, of_keys, [&](size_t h, size_t g, const Head& head, Worker& worker, Scratch&) {
+    plan.each_segment(s, of_keys, [&](size_t h, size_t g, const LinearHead& head, Worker& worker, Scratch&) {
       worker.backward_seen_by_all(head.keys(g), plan.sum(h, of_queries.end, true), to(h));
     });
     for (size_t h = 0; h < b.heads; ++h) clear_unseen(plan.head(s, h), to(h));

@@ -21,7 +21,7 @@ struct Range {
 };
 
 // One head of one sequence.
-struct Head {
+struct LinearHead {
   Matrix<const float> q, k, v;
   bool causal;
   ptrdiff_t offset;  // query i stands at position i + offset of the keys
@@ -109,7 +109,8 @@ void add(Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 // The work on one head, in pieces that a thread can do on its own.
 class Worker {
  public:
-  Worker(const Head& head, const FeatureMap& map, Scratch& scratch) : head_(head), map_(map), s_(scratch) {}
+  Worker(const LinearHead& head, const FeatureMap& map, Scratch& scratch)
+      : head_(head), map_(map), s_(scratch) {}
 
   // sum = Σ v'_jᵀ·φ(k_j) over the keys.
   void sum_keys(Range keys, Matrix<float> sum);
@@ -151,7 +152,7 @@ class Worker {
   // From turned_, and from p_ and dp_ if the block's own queries see these keys.
   void key_gradients(const HeadGradients& g, bool own_queries);
 
-  const Head& head_;
+  const LinearHead& head_;
   const FeatureMap& map_;
   Scratch& s_;
   Team alone_;

@@ -1,6 +1,6 @@
 #pragma once
 // Where one head of one sequence looks, in the units of the kernel: panels of 32 keys and a word of 32 bits
-// for each query and panel. Whole panels that nobody of a tile of queries sees are never computed.
+// for each query and panel. Panels that no query of a tile sees are not computed.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

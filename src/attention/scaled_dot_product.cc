@@ -26,7 +26,7 @@ inline constexpr float kSmallScore = 30;
 
 // One worker's scratch.
 struct Scratch {
-  float* scores;     // a tile's rows of S, then of 2^(S − max), panels that nobody sees left out
+  float* scores;     // a tile's rows of S, then of 2^(S − max), panels that no query sees left out
   float* sum_v;      // (rows, panels·32): Σ 2^(S − max)·v so far
   float* max;        // (rows)
   float* sum;        // (rows): Σ 2^(S − max)
@@ -41,7 +41,7 @@ struct Scratch {
 
 // Some queries of a head.
 struct Group {
-  const Head& head;
+  const AttentionHead& head;
   const Pattern& pattern;
   PackedHead packed;
   size_t r0, rows;
@@ -57,7 +57,7 @@ struct Group {
 HWY_BEFORE_NAMESPACE();
 namespace bertie::dot_product::HWY_NAMESPACE {
 
-void pack_panel(const Head& h, size_t panel, const PackedHead& to) {
+void pack_panel(const AttentionHead& h, size_t panel, const PackedHead& to) {
   const size_t j = panel * kPanel, count = std::min(kPanel, h.k.rows() - j), d = h.k.cols();
   transpose_panel(h.k.slice_rows(j, count), h.packed_scale(), to.k + j * d);
   if (h.additive.empty())
@@ -146,7 +146,7 @@ Found find(const Group& g, const Scratch& s, const TileBlock& b) {
 void attend_block(const Group& g, const Scratch& s, const TileBlock& block, const Found& panels,
                   Ahead& ahead) {
   const auto [tile, first, count, j0, j1, last] = block;
-  const Head& h = g.head;
+  const AttentionHead& h = g.head;
   const size_t found = panels.count, dv_padded = round_up(h.v.cols(), kPanel);
   const size_t stride = round_up(j1 - j0, kPanel), words = stride / kPanel;
   const auto q = h.q.slice_rows(g.r0 + first, count);
@@ -301,7 +301,7 @@ struct Worker {
   size_t bytes;
 };
 
-Worker carve(const Batch& b, bool exact, std::byte* memory) {
+Worker carve(const AttentionBatch& b, bool exact, std::byte* memory) {
   size_t n = 0, m = 0;
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
   n = std::min(n, group_rows(b.look));
@@ -329,8 +329,8 @@ Worker carve(const Batch& b, bool exact, std::byte* memory) {
   return {s, carver.used()};
 }
 
-void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log_sums, std::byte* workspace,
-         Team& team) {
+void run(const AttentionBatch& b, Matrix<float> out, float* weights, std::span<float> log_sums,
+         std::byte* workspace, Team& team) {
   assert(b.q.rows() == out.rows() && b.v.cols() == out.cols() && b.k.rows() == b.v.rows());
   const bool exact = weights != nullptr;
   const size_t worker_bytes = carve(b, exact, nullptr).bytes, dv = b.value_size();
@@ -359,7 +359,7 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
     const size_t n = b.queries(s), m = b.keys(s), q0 = size_t(b.q_offsets[s]);
     const size_t groups_a_head = groups_of(s) / b.heads, h = chunk / groups_a_head;
     const size_t r0 = std::min(n, chunk % groups_a_head * rows_of(s));
-    const Head head = head_of(b, s, h);
+    const AttentionHead head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
     const size_t rows = std::min(rows_of(s), n - r0);
     const Scratch mine = carve(b, exact, scratch + worker * worker_bytes).scratch;
@@ -369,7 +369,7 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
       std::fill_n(mine.packed.state, mine.packed.rows / kPanel, uint8_t{PackedHead::kNotPacked});
     }
     const size_t next = h + (groups_a_head > 1 ? 1 : size_t(team.threads()));
-    const Head after = head_of(b, s, std::min(next, b.heads - 1));
+    const AttentionHead after = head_of(b, s, std::min(next, b.heads - 1));
     attend_group(
         {.head = head,
          .pattern = pattern,
@@ -388,23 +388,25 @@ void run(const Batch& b, Matrix<float> out, float* weights, std::span<float> log
 
 }  // namespace
 
-size_t weights_size(const Batch& b) {
+size_t weights_size(const AttentionBatch& b) {
   size_t total = 0;
   for (size_t s = 0; s < b.sequences(); ++s) total += b.heads * b.queries(s) * b.keys(s);
   return total;
 }
 
-size_t workspace_bytes(const Batch& b, bool exact, int threads) {
+size_t workspace_bytes(const AttentionBatch& b, bool exact, int threads) {
   return Arena::bytes_for<size_t>(size_t(threads)) + carve(b, exact, nullptr).bytes * size_t(threads);
 }
 
-void exact(const Batch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team) {
+void exact(const AttentionBatch& b, Matrix<float> out, std::span<float> weights, std::byte* workspace,
+           Team& team) {
   assert(weights.size() == weights_size(b));
   float nothing;  // no weights to return, but not tiled
   run(b, out, weights.empty() ? &nothing : weights.data(), {}, workspace, team);
 }
 
-void tiled(const Batch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace, Team& team) {
+void tiled(const AttentionBatch& b, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,
+           Team& team) {
   assert(log_sums.empty() || log_sums.size() == b.q.rows() * b.heads);
   run(b, out, nullptr, log_sums, workspace, team);
 }

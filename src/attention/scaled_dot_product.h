@@ -21,20 +21,19 @@
 
 namespace bertie::dot_product {
 
-using Batch = AttentionBatch;
-
 // Floats that the weights of all sequences take: Σₛ H·n·m. Those of sequence s begin at the sum before it,
 // as (H, n, m).
-size_t weights_size(const Batch& batch);
+size_t weights_size(const AttentionBatch& batch);
 
 // Scratch memory that a call needs, for all of the team.
-size_t workspace_bytes(const Batch& batch, bool exact, int threads);
+size_t workspace_bytes(const AttentionBatch& batch, bool exact, int threads);
 
 // weights.size() == weights_size(batch). workspace has workspace_bytes.
-void exact(const Batch& batch, Matrix<float> out, std::span<float> weights, std::byte* workspace, Team& team);
+void exact(const AttentionBatch& batch, Matrix<float> out, std::span<float> weights, std::byte* workspace,
+           Team& team);
 
 // log_sums is (Tq, H) for the backward pass, or empty.
-void tiled(const Batch& batch, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,
+void tiled(const AttentionBatch& batch, Matrix<float> out, std::span<float> log_sums, std::byte* workspace,
            Team& team);
 
 // Where gradients go. q, k, v are assigned; the others are added to, or empty.
@@ -44,8 +43,8 @@ struct Gradients {
   std::span<float> spans = {};
 };
 
-size_t backward_workspace_bytes(const Batch& batch, int threads);
-void backward(const Batch& batch, Matrix<const float> out, std::span<const float> log_sums,
+size_t backward_workspace_bytes(const AttentionBatch& batch, int threads);
+void backward(const AttentionBatch& batch, Matrix<const float> out, std::span<const float> log_sums,
               Matrix<const float> d_out, const Gradients& gradients, std::byte* workspace, Team& team);
 
 }  // namespace bertie::dot_product

@@ -46,7 +46,7 @@ struct BackwardScratch {
 };
 
 struct BackwardHead {
-  const Head& head;
+  const AttentionHead& head;
   const Pattern& pattern;
   Matrix<const float> out, d_out;  // (n, Dv)
   Matrix<const float> log_sums;    // (n, 1)
@@ -87,7 +87,7 @@ HWY_INLINE void pack_clean(Matrix<const float> row, float* to, size_t panel_rows
 }
 
 void pack(const BackwardHead& g, const BackwardScratch& s) {
-  const Head& h = g.head;
+  const AttentionHead& h = g.head;
   const size_t n = h.q.rows(), m = h.k.rows(), d = h.q.cols(), dv = h.v.cols();
   for (size_t j = 0; j < m; j += kPanel) {
     const size_t count = std::min(kPanel, m - j);
@@ -176,7 +176,7 @@ void additive_backward(const BackwardHead& g, const BackwardScratch& s, size_t i
 // something; the rest of the rows become 0.
 void tile_backward(const BackwardHead& g, const BackwardScratch& s, size_t row, size_t q0, size_t count,
                    size_t j0, size_t j1, const Panels& found, size_t panels) {
-  const Head& h = g.head;
+  const AttentionHead& h = g.head;
   const size_t d = h.q.cols(), dv = h.v.cols(), d_padded = round_up(d, kPanel), m = h.k.rows();
   const size_t all = (j1 - j0 + kPanel - 1) / kPanel, i0 = q0 + row;
   float *const p = s.p + row * kBlockStride, *const ds = s.ds + row * kBlockStride;
@@ -255,7 +255,7 @@ void add_transposed(const float* left, size_t keys, size_t rows, const float* ri
 
 void block_backward(const BackwardHead& g, const BackwardScratch& s, size_t q0, size_t q1, size_t j0,
                     size_t j1) {
-  const Head& h = g.head;
+  const AttentionHead& h = g.head;
   const size_t n = h.q.rows(), panels = (j1 - j0 + kPanel - 1) / kPanel;
   uint32_t numbers[kBlockPanels], bits[kernels::kTileRowsLimit * kBlockPanels];
   uint8_t masked[kBlockPanels];
@@ -292,7 +292,7 @@ void copy_scaled(const float* from, float factor, Matrix<float> to) {
 }
 
 void head_backward(const BackwardHead& g, const BackwardScratch& s) {
-  const Head& h = g.head;
+  const AttentionHead& h = g.head;
   const size_t n = h.q.rows(), m = h.k.rows();
   pack(g, s);
   if (!h.additive.empty()) {
@@ -331,7 +331,7 @@ struct Worker {
   size_t bytes;
 };
 
-Worker carve(const Batch& b, std::byte* memory) {
+Worker carve(const AttentionBatch& b, std::byte* memory) {
   size_t n = 0, m = 0;
   for (size_t s = 0; s < b.sequences(); ++s) n = std::max(n, b.queries(s)), m = std::max(m, b.keys(s));
   const size_t d = b.head_size(), dv = b.value_size();
@@ -358,16 +358,16 @@ Worker carve(const Batch& b, std::byte* memory) {
 
 // The gradients of parameters that all sequences share are kept apart for each sequence and head, and added
 // up in order at the end.
-size_t share(const Batch& b) { return b.additive.cols() + 1; }
+size_t share(const AttentionBatch& b) { return b.additive.cols() + 1; }
 
 }  // namespace
 
-size_t backward_workspace_bytes(const Batch& b, int threads) {
+size_t backward_workspace_bytes(const AttentionBatch& b, int threads) {
   return Arena::bytes_for<float>(b.sequences() * b.heads * share(b)) +
          carve(b, nullptr).bytes * size_t(threads);
 }
 
-void backward(const Batch& b, Matrix<const float> out, std::span<const float> log_sums,
+void backward(const AttentionBatch& b, Matrix<const float> out, std::span<const float> log_sums,
               Matrix<const float> d_out, const Gradients& to, std::byte* workspace, Team& team) {
   assert(log_sums.size() == b.q.rows() * b.heads && d_out.rows() == b.q.rows() && d_out.cols() == b.v.cols());
   auto* const shares = reinterpret_cast<float*>(workspace);
@@ -377,7 +377,7 @@ void backward(const Batch& b, Matrix<const float> out, std::span<const float> lo
   team.parallel_for(b.sequences() * b.heads, [&](size_t chunk, size_t worker) {
     const size_t s = chunk / b.heads, h = chunk % b.heads, n = b.queries(s), m = b.keys(s);
     const size_t q0 = size_t(b.q_offsets[s]), k0 = size_t(b.k_offsets[s]);
-    const Head head = head_of(b, s, h);
+    const AttentionHead head = head_of(b, s, h);
     Pattern pattern = pattern_of(b, s, h);
     const BackwardScratch mine = carve(b, scratch + worker * worker_bytes).scratch;
     pattern.prepare(0, n, mine.random);

@@ -11,16 +11,18 @@ const Option kField{.name = "field",
                     .to = &Settings::field};
 
 const Option kStrict{.name = "strict",
-                     .help = "stop at text that is not UTF-8 and at files that are no text",
+                     .help = "stop at the first bad line and at files that are no text",
                      .to = &Settings::strict};
 
 constexpr std::string_view kTexts =
     "FILE is a text file, a folder (all files in it and below, in the order of their names) or - for "
     "standard input; gzip, xz and Zstandard are unpacked on the way. A line is a paragraph; an empty line "
     "ends a document. Files named .jsonl, .json or .ndjson (packed or not) are JSON lines instead: one "
-    "object a line, whose string under --field is a document. Bytes that are not UTF-8 are read as U+FFFD "
-    "and files with zero bytes in them are skipped, with a warning; a FILE that was named and skipped makes "
-    "the exit code 1.";
+    "object a line, whose string under --field is a document.\n\n"
+    "Bytes that are not UTF-8, and zero bytes, are read as U+FFFD; JSON lines that are broken or have no "
+    "such string are left out; files that are no text are skipped. Warnings name the first, the report "
+    "counts them, and the exit code is 1, unless all that was wrong are files found in a folder that are no "
+    "text.";
 
 const std::string kVocabAbout =
     std::string(

@@ -34,7 +34,7 @@ class LineReader {
   size_t file() const { return next_file_; }  // 0: a word; else files count from 1
   size_t line() const { return line_; }
   std::string place(size_t file, size_t line) const;
-  // Bytes given out, and how many there are; 0 if nobody knows.
+  // Bytes given out, and how many there are; 0 if unknown.
   size_t done() const;
   size_t total() const { return total_; }
 

@@ -36,9 +36,7 @@ std::string tokenizer_directory(const Settings& settings) {
 
 std::string model_directory(const Settings& settings) {
   const std::string name = tokenizer_directory(settings);
-  std::error_code error;
-  for (const char* file : {"config.json", "modules.json"})
-    if (std::filesystem::exists(std::filesystem::path(name) / file, error)) return name;
+  if (ModelFiles(std::filesystem::path(name)).is_model()) return name;
   if (settings.model && name != *settings.model)  // in the cache, but not all of it
     throw Error(fmt::format("the model {} is not complete: {} has no config.json", in_quotes(*settings.model),
                             in_quotes(name)),
@@ -47,16 +45,22 @@ std::string model_directory(const Settings& settings) {
               "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
 }
 
+WeightFormat weight_format(const Settings& settings) {
+  return WeightFormat(settings.precision.value_or(int(WeightFormat::kFloat32)));
+}
+
 TextModel load_model(const Settings& settings) {
   return load(std::filesystem::path(model_directory(settings)),
               {.threads = int(settings.threads.value_or(0)),
                .max_length = settings.max_length.value_or(0),
                .strict = settings.strict,
-               .warning = [quiet = settings.quiet](std::string_view what) {
-                 if (!quiet)
-                   warn(what,
-                        "--strict takes no such model; bertie convert --drop-unknown makes one without");
-               }});
+               .warning =
+                   [quiet = settings.quiet](std::string_view what) {
+                     if (!quiet)
+                       warn(what,
+                            "--strict takes no such model; bertie convert --drop-unknown makes one without");
+                   },
+               .format = weight_format(settings)});
 }
 
 TextModel load_model(const Settings& settings, Head head) {

@@ -15,7 +15,8 @@ std::string model_name(const Settings& settings);  // as it was given; UsageErro
 std::string model_directory(const Settings& settings);      // with config.json in it
 std::string tokenizer_directory(const Settings& settings);  // perhaps nothing but a tokenizer
 
-// The model, with --threads, --max-length and --strict; with a head, only if the model has it.
+WeightFormat weight_format(const Settings& settings);  // --precision
+// The model, with --threads, --max-length, --precision and --strict; with a head, only if the model has it.
 TextModel load_model(const Settings& settings);
 TextModel load_model(const Settings& settings, Head head);
 

@@ -79,6 +79,16 @@ Option format_option() {
                       {"tsv", "rows with tabs, a header first", int(ResultFormat::kTsv)}}};
 }
 
+Option precision_option(std::string_view help) {
+  return {.name = "precision",
+          .argument = "FORMAT",
+          .help = help,
+          .standard = "fp32",
+          .to = &Settings::precision,
+          .choices = {{"fp32", "32 bits, as computed with", int(WeightFormat::kFloat32)},
+                      {"bf16", "16 bits, bfloat", int(WeightFormat::kBFloat16)}}};
+}
+
 namespace {
 
 Option force_option() {
@@ -95,6 +105,7 @@ std::vector<Command> other_commands() {
            "Works the example \"You found me\" through self-attention: queries, keys and values, scores, "
            "weights, output. Needs no model. With one, it also shows how the tokens of a real sentence look "
            "at each other. `bertie explain` works the numbers out.",
+       .options = {precision_option()},
        .examples = {{"bertie demo", "three words through attention"},
                     {"bertie demo --json", "the same, all digits"},
                     {"bertie demo --model all-MiniLM-L6-v2", "and a real sentence"}},
@@ -164,7 +175,8 @@ std::vector<Command> other_commands() {
                     .help = "cut texts at N tokens, special ones included",
                     .standard = "the model's",
                     .to = &Settings::max_length,
-                    .least = 3}},
+                    .least = 3},
+                   precision_option()},
        .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file texts.txt --npy vectors.npy",
                      "a file, for NumPy"},
@@ -205,7 +217,8 @@ std::vector<Command> other_commands() {
              .argument = "FILE",
              .help = "write all weights to FILE, for NumPy",
              .to = &Settings::npy},
-            force_option()},
+            force_option(),
+            precision_option()},
        .examples = {{"bertie attend -m all-MiniLM-L6-v2 \"You found me.\"", "last layer, mean over heads"},
                     {"bertie attend -m all-MiniLM-L6-v2 --layer 2 --head 5 \"You found me.\"", "one head"},
                     {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
@@ -243,7 +256,8 @@ std::vector<Command> other_commands() {
              .help = "token whose numbers are worked out: a word of the text, or its place from 1",
              .standard = "the word in the middle",
              .to = &Settings::query},
-            {.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair}},
+            {.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair},
+            precision_option()},
        .examples = {{"bertie explain", "three words, by hand"},
                     {"bertie explain --head 2 --query me", "the other head, another word"},
                     {"bertie explain -m all-MiniLM-L6-v2 --layer 3 --head 2 \"You found me.\"",
@@ -255,6 +269,7 @@ std::vector<Command> other_commands() {
        .most_words = 1,
        .summary = "what a model is: shape, parameters, files, memory",
        .about = "Opens MODEL (or --model), a folder or a name that was pulled, and says what it is.",
+       .options = {precision_option()},
        .examples = {{"bertie info all-MiniLM-L6-v2", "for reading"},
                     {"bertie info all-MiniLM-L6-v2 --json", "for programs"}},
        .run = info_command},
@@ -423,7 +438,8 @@ std::vector<Command> other_commands() {
              .most = 4096},
             {.name = "forward",
              .help = "for attention: the forward pass alone, without forward and backward together",
-             .to = &Settings::forward}},
+             .to = &Settings::forward},
+            precision_option("for encode, generate and load: how layers' weights are held in memory")},
        .examples = {{"bertie bench encode", "everything"},
                     {"bertie bench encode --model minilm --shape 8x128 --threads 1 --json", "one number"},
                     {"bertie bench pretrain --size base --shape 32x128", "training BERT base"},

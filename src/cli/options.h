@@ -19,13 +19,14 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// Everything that may be set on the command line. What nobody set is empty.
+// Everything that may be set on the command line. What was not set is empty.
 struct Settings {
   std::vector<std::string> words;  // what is neither an option nor the command
   int first_word = 0;              // its value, where it is a choice
 
   std::optional<std::string> model;
   std::optional<size_t> threads;
+  std::optional<int> precision;  // WeightFormat
   bool json = false, quiet = false, verbose = false, help = false, version = false;
 
   std::vector<std::string> files;
@@ -141,6 +142,9 @@ Option file_option();                // --file
 Option table_file_option();          // the same for commands that read tables too,
 Option column_option();              // with --column
 Option format_option();              // --format
+// --precision, of commands that load a model
+Option precision_option(
+    std::string_view help = "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
 std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at

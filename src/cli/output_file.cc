@@ -82,10 +82,27 @@ const std::string& checked(const Settings& settings) {
 NpyOutput::NpyOutput(const Settings& settings, std::vector<size_t> row)
     : path_(checked(settings)), file_(path_, std::move(row)), stop_(file_.temporary()) {}
 
-void NpyOutput::keep_what_is_done() {
-  if (file_.rows() == 0) return warn(fmt::format("stopped before there was anything for {}", path_));
+void NpyOutput::add(std::span<const float> rows) {
+  writing_ = true;
+  file_.add(rows);
+  writing_ = false;
+}
+
+void NpyOutput::commit() {
+  writing_ = true;
   file_.commit();
-  warn(fmt::format("stopped: {} has the first {} rows", path_, file_.rows()));
+  writing_ = false;
+}
+
+void NpyOutput::keep_what_is_done() {
+  if (writing_) return;
+  if (file_.rows() == 0) return warn(fmt::format("stopped before there was anything for {}", path_));
+  try {
+    commit();
+    warn(fmt::format("stopped: {} has the first {} rows", path_, file_.rows()));
+  } catch (const Error& error) {
+    warn(error.what());  // and why it stopped is said next
+  }
 }
 
 }  // namespace bertie::cli

@@ -17,20 +17,22 @@ void check_not_read(const Settings& settings, const std::filesystem::path& path,
 // The same, and Error if there is such a file and --force was not given.
 void check_output(const Settings& settings, const std::filesystem::path& path);
 
-// The file of --npy. Rows that are written when a signal comes can be kept.
+// The file of --npy. Rows that are written when the work ends early can be kept.
 class NpyOutput {
  public:
   NpyOutput(const Settings& settings, std::vector<size_t> row);
-  void add(std::span<const float> rows) { file_.add(rows); }
+  void add(std::span<const float> rows);
   size_t rows() const { return file_.rows(); }
-  void commit() { file_.commit(); }
-  // After a signal: keeps the rows there are, if any, and says so.
+  void commit();
+  // After a signal or an error: keeps the rows there are, if any, and says so; but not where writing them is
+  // what failed.
   void keep_what_is_done();
 
  private:
   std::string path_;
   NpyWriter file_;
   StopInOrder stop_;
+  bool writing_ = false;  // and true after it, where it failed
 };
 
 }  // namespace bertie::cli

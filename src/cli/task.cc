@@ -11,6 +11,7 @@ InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach
 bool InputBlocks::next() {
   constexpr size_t kMostBytes = size_t{1} << 15;
   block_.clear();
+  read_ = double(inputs_.lines().done());
   if (error_) throw Error(*error_);
   size_t bytes = 0;
   Input input;
@@ -26,14 +27,28 @@ bool InputBlocks::next() {
   return !block_.empty();
 }
 
+void InputBlocks::working(size_t done) {
+  throw_if_stopped();
+  const double share = double(done) / double(block_.size());
+  show_progress(inputs_.count() - block_.size() + done,
+                read_ + share * (double(inputs_.lines().done()) - read_));
+}
+
 void InputBlocks::done() {
   flush_output();  // whoever feeds us line by line waits for it; and whoever stops us has what is done
   throw_if_stopped();
+  show_progress(inputs_.count(), double(inputs_.lines().done()));
+}
+
+void InputBlocks::show_progress(size_t count, double bytes) {
   if (!progress_.is_due()) return;
   const double now = progress_.seconds();
-  progress_.show(with_share(
-      fmt::format("{} {}, {:.0f}/s", with_commas(inputs_.count()), how_.what, double(inputs_.count()) / now),
-      double(inputs_.lines().done()), double(inputs_.lines().total()), now));
+  if (count == 0)  // there is no rate yet
+    return progress_.show(
+        fmt::format("0 of {} {} after {}", with_commas(inputs_.count()), how_.what, duration_text(now)));
+  progress_.show(
+      with_share(fmt::format("{} {}, {:.0f}/s", with_commas(count), how_.what, double(count) / now), bytes,
+                 double(inputs_.lines().total()), now));
 }
 
 int InputBlocks::finish() {

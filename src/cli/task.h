@@ -34,33 +34,39 @@ class InputBlocks {
 
   bool next();  // false at the end
   std::span<const Input> block() const { return block_; }
-  void done();   // with a block: results are out, progress moves
-  int finish();  // says what is to be said at the end; the exit code
+  void working(size_t done);  // now and then: so many of the block are computed
+  void done();                // with a block: results are out, progress moves
+  int finish();               // says what is to be said at the end; the exit code
 
  private:
+  void show_progress(size_t count, double bytes);
+
   Inputs& inputs_;
   ForEach how_;
   ProgressLine progress_;
+  double read_ = 0;  // bytes, before the block
   std::vector<Input> block_;
   std::optional<Error> error_;  // after the block
 };
 
-// compute(inputs) gives a result for each of some inputs, show(input, result) prints one. An Error of compute
-// is an input's own, and the others go on; --strict ends at the first. But an Error for no inputs at all is
-// of the options, and so it seems to be where the first thousand fail. Errors of show are nobody's input.
-// Returns the exit code.
+// compute(inputs, progress) gives a result for each of some inputs, and calls progress where it takes long;
+// show(input, result) prints one. An Error of compute is about one input, and the others go on; --strict ends
+// at the first. But an Error for no inputs at all is about the options, and so it seems to be where the first
+// thousand fail. Errors of show are passed on. Returns the exit code.
 template <class Compute, class Show>
 int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how, const Compute& compute,
                    const Show& show) {
   constexpr size_t kMostFailures = 1000;
-  compute(std::span<const Input>());
+  compute(std::span<const Input>(), ProgressCallback());
   InputBlocks blocks(settings, inputs, how);
   size_t good = 0, bad = 0;
   // Whether all of them went through; throws where that is not for one input to say.
   const auto attempt = [&](std::span<const Input> some) {
-    decltype(compute(some)) results;
+    const auto before = size_t(some.data() - blocks.block().data());
+    const ProgressCallback progress = [&](size_t done, size_t) { blocks.working(before + done); };
+    decltype(compute(some, progress)) results;
     try {
-      results = compute(some);
+      results = compute(some, progress);
     } catch (const UsageError&) {
       throw;
     } catch (const OutputError&) {
@@ -105,7 +111,7 @@ std::optional<TableWriter> table_output(const Settings& settings);
 void print_header(TableWriter& table, std::span<const std::string_view> columns);
 
 std::string percent(float share);  // " 42.1%"
-// "text 3: …" in grey, for the reader of several results; nothing where there is one.
+// "text 3: …" in gray, for the reader of several results; nothing where there is one.
 void print_heading(const Style& style, std::string_view what, size_t index, std::string_view text);
 
 }  // namespace bertie::cli

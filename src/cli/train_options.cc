@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kAbout =
     "Makes a BERT from the shards that bertie prepare wrote, or goes on with one (--from): masked language "
-    "modelling and next-sentence prediction as in the paper, or another --objective. docs/pretraining.md "
+    "modeling and next-sentence prediction as in the paper, or another --objective. docs/pretraining.md "
     "has the details.\n\n"
     "Into the folder --out go checkpoints (step-000500 and so on: each a whole model for --model and for "
     "transformers), links to the last and the best one, log.jsonl and a TensorBoard event file. Ctrl-C "

@@ -5,7 +5,7 @@
 namespace bertie {
 namespace {
 
-// Changes (insert, delete, replace, swap neighbours) that turn one word into the other.
+// Changes (insert, delete, replace, swap neighbors) that turn one word into the other.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;

@@ -6,7 +6,7 @@
 // The chunks are fixed by the caller, never by the number of threads, and a chunk is computed by one
 // thread: so a result does not depend on how many threads there were or which of them was late. Threads
 // take the next chunk when they are free; a thread that the system wakes too late finds none left and
-// nobody waits for it. body must not throw and must not call the same team.
+// is not waited for. body must not throw and must not call the same team.
 //
 // One caller at a time. Idle threads spin for some 50 µs, which spans the gaps within a forward pass, and
 // then sleep.
@@ -74,7 +74,7 @@ class Team {
   std::vector<std::thread> workers_;
 };
 
-// How many threads to use when nobody says: the cores this process may run on.
+// How many threads to use by default: the cores this process may run on.
 int available_threads();
 
 }  // namespace bertie

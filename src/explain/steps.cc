@@ -141,7 +141,7 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
     throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
                             config.max_tokens()),
                 "give a shorter text");
-  if (!config.attention.is_standard())
+  if (!config.attention.is_standard(config.causal()))
     throw Error("this model's attention is not softmax(Q·Kᵀ/√D)·V over all tokens, and has other steps",
                 "`attend` shows its weights, where it has any");
   // The layers below run the kernel that TextModel::attend runs: x and the weights are then its, to the bit.

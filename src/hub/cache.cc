@@ -246,7 +246,7 @@ fs::path find_model(const std::string& text, const Hub& hub) {
   if (const auto found = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision))
     return *found;
   std::vector<std::string> repositories;
-  std::vector<fs::path> same;  // the model's name without its organisation is enough where only one has it
+  std::vector<fs::path> same;  // the model's name without its organization is enough where only one has it
   for (const fs::path& folder : repository_folders(hub)) {
     const std::string repository = repository_of(folder);
     if (repository == name->repository && !entries(folder / "snapshots").empty())

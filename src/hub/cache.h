@@ -1,10 +1,10 @@
 #pragma once
 // The cache's layout, which is huggingface_hub's:
 //
-//   models--organisation--model/blobs/ETAG                  the bytes; ETAG.incomplete while they come
+//   models--organization--model/blobs/ETAG                  the bytes; ETAG.incomplete while they come
 //                               snapshots/COMMIT/FILE       a link to its blob
 //                               refs/main                   the commit that main stands at
-//   .locks/models--organisation--model/ETAG.lock            held (flock) by whoever downloads the blob
+//   .locks/models--organization--model/ETAG.lock            held (flock) by whoever downloads the blob
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@
 namespace bertie::hub {
 
 struct ModelName {
-  std::string repository;         // "organisation/model" or "model"
+  std::string repository;         // "organization/model" or "model"
   std::string revision = "main";  // after the @
 };
 

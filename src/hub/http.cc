@@ -210,7 +210,7 @@ HttpReply send_one(const HttpRequest& request, const std::string& url, bool with
   const std::string range = fmt::format("{}-", request.from);
   if (request.from > 0) set(CURLOPT_RANGE, range.c_str());
 
-  // Sizes and sums are those of the file itself, so nobody is to compress it.
+  // Sizes and sums are those of the file itself, so it must not be compressed on the way.
   curl_slist* headers = curl().slist_append(nullptr, "Accept-Encoding: identity");
   if (with_token)
     headers = curl().slist_append(headers, fmt::format("Authorization: Bearer {}", request.token).c_str());

@@ -16,7 +16,7 @@ namespace bertie::hub {
 struct HttpReply {
   int status = 0;                              // 0: there was no reply, or it was cut off; see problem
   std::string problem;                         // why it failed on the way, for a person
-  bool unresolved = false;                     // the problem is a host that nobody knows
+  bool unresolved = false;                     // the host name could not be resolved
   std::map<std::string, std::string> headers;  // names in lower case; of the last hop
   double retry_after = 0;                      // seconds that the server asks for
 

@@ -29,6 +29,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/model_contents.h"
+#include "io/model_file_names.h"
 #include "io/model_files.h"
 #include "io/sha.h"
 
@@ -245,7 +246,7 @@ void Pull::explain(const std::string& what, const HttpReply& reply) const {
     const std::string near = hub::nearest_cached(hub_, model);
     throw Error(fmt::format("{} has no model {}, or it is private", shown_, quote(model)),
                 near.empty()
-                    ? fmt::format("check the spelling, organisation/model; if it is private, {}", token)
+                    ? fmt::format("check the spelling, organization/model; if it is private, {}", token)
                     : fmt::format("{}, which is here; or check the spelling; or {}", near, token));
   }
   if (reply.status == 401)
@@ -545,9 +546,9 @@ PullResult Pull::run() {
   };
   std::vector<std::string> wanted =
       io::wanted_files(ModelFiles(std::make_shared<const Remote>(name_.repository, listing_.files, read)));
-  // The last link is the one without which nobody takes a folder for a model.
+  // The file that makes a folder a model is linked last.
   std::stable_partition(wanted.begin(), wanted.end(), [](const std::string& file) {
-    return file != "config.json" && file != "modules.json";
+    return file != io::kConfigFile && file != io::kModulesFile;
   });
   std::vector<RemoteFile> missing;
   for (const std::string& file : wanted)
@@ -578,7 +579,7 @@ PullResult pull(const std::string& text, const PullOptions& options, const Hub& 
   if (!name)
     throw Error(
         fmt::format("{} is not a model's name", quote(text)),
-        "organisation/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
+        "organization/model, as in sentence-transformers/all-MiniLM-L6-v2; a revision goes after an @");
   if (hub.offline) {
     const auto here = hub::find_snapshot(hub::repository_folder(hub, name->repository), name->revision);
     std::string why = "it is not here";

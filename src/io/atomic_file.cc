@@ -120,7 +120,7 @@ int exchange_folders(const fs::path& a, const fs::path& b, bool at_once) {
     if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return errno;
   }
-  // Renaming a folder over an empty one is allowed: so nobody else has the name meanwhile.
+  // Renaming a folder over an empty one is allowed: so no other process takes the name meanwhile.
   const Beside aside = make_beside(b, [](const char* name) { return mkdir(name, 0777); });
   if (aside.made < 0) return errno;
   if (rename(b.c_str(), aside.name.c_str()) != 0) {

@@ -43,8 +43,8 @@ class AtomicFile {
 // A copy under another name, whole or not at all.
 void copy_whole(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// Makes something beside `path`, under its name and a few letters that nobody has: make(name) gives -1 and
-// sets errno to EEXIST where the name is taken. It makes with the mode 0666 or 0777, which the umask then
+// Makes something beside `path`, under its name and a few letters that make it unused: make(name) gives -1
+// and sets errno to EEXIST where the name is taken. It makes with the mode 0666 or 0777, which the umask then
 // narrows: mkstemp's 0600 would have to be widened by a umask that only changing it (for all threads) tells.
 struct Beside {
   std::string name;

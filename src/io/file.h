@@ -3,7 +3,7 @@
 // pages that are looked at are read.
 //
 // bytes() stays valid, and at the same address, as long as the MappedFile or the one it was moved into.
-// Any number of threads may read. Nobody may shorten the file meanwhile: reading a page that is gone is a
+// Any number of threads may read. The file must not be shortened meanwhile: reading a page that is gone is a
 // bus error, as with every mapping.
 #include <cstddef>
 #include <filesystem>

@@ -31,7 +31,7 @@ class InputFile {
   size_t read(std::span<char> out);
 
   uint64_t taken() const { return taken_; }  // bytes of the file so far, packed ones where it is packed
-  uint64_t size() const { return size_; }    // of the file; 0 if nobody knows
+  uint64_t size() const { return size_; }    // of the file; 0 if unknown
   const std::string& name() const { return name_; }  // for errors
 
  private:

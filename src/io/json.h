@@ -1,5 +1,5 @@
 #pragma once
-// JSON from files that nobody vouches for: bounded in size and depth, duplicate keys refused, numbers
+// JSON from files that cannot be trusted: bounded in size and depth, duplicate keys refused, numbers
 // finite, strings valid UTF-8. `name` is what errors call the text, usually its file name.
 //
 //   parse_json  the whole text as a tree; for config files.

@@ -69,23 +69,35 @@ constexpr OtherFormat kOtherFormats[] = {
 }
 
 void add_shards(const ModelFiles& files, const std::string& folder, std::vector<std::string>& wanted) {
-  const std::string index = in_folder(folder, kWeightsIndexFile), name = files.name_of(index);
-  const nlohmann::json json = parse_json(files.read(index).text(), name);
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object()) throw Error(fmt::format("{}: there is no weight_map", name));
+  const std::string index = in_folder(folder, kWeightsIndexFile);
   std::set<std::string> shards;
-  for (const auto& [tensor, shard] : map->items()) {
-    if (!shard.is_string() || !is_safe_path(shard.get<std::string>()))
-      throw Error(fmt::format("{}: the file of tensor {} is no file name", name, quote(tensor)));
-    shards.insert(in_folder(folder, shard.get<std::string>()));
-  }
+  for (const auto& [tensor, shard] : weight_map(files, index)) shards.insert(in_folder(folder, shard));
   for (const std::string& shard : shards) {
-    if (!files.has(shard)) throw Error(fmt::format("{} names {}, which is missing", name, quote(shard)));
+    if (!files.has(shard))
+      throw Error(fmt::format("{} names {}, which is missing", files.name_of(index), quote(shard)));
     wanted.push_back(shard);
   }
 }
 
 }  // namespace
+
+std::map<std::string, std::string> weight_map(const ModelFiles& files, std::string_view index) {
+  const std::string name = files.name_of(index);
+  const nlohmann::json root = parse_json(files.read(index).text(), name);
+  const auto map = root.is_object() ? root.find("weight_map") : root.end();
+  if (map == root.end() || !map->is_object())
+    throw Error(fmt::format("{}: there should be an object \"weight_map\" of tensor and shard names", name));
+  std::map<std::string, std::string> shard_of;
+  for (const auto& [tensor, shard] : map->items()) {
+    const std::string file = shard.is_string() ? shard.get<std::string>() : "";
+    if (!file.ends_with(".safetensors") || file.find('/') != file.npos || !is_safe_path(file))
+      throw Error(fmt::format(
+          "{}: tensor {}: its shard {} is not the plain name of a .safetensors file in this folder", name,
+          quote(tensor), quote(shard.dump(-1, ' ', true))));
+    shard_of.emplace(tensor, file);
+  }
+  return shard_of;
+}
 
 const OtherFormat* other_format(std::string_view file) {
   for (const OtherFormat& format : kOtherFormats)

@@ -1,6 +1,7 @@
 #pragma once
 // What is in a model's folder, on the hub or in memory: which files Bertie reads, those of a
 // sentence-transformers model's modules too, and why it would not read some models at all.
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ std::string transformer_folder(const ModelFiles& files);
 // no safetensors: it says what there is instead and how to convert that.
 std::vector<std::string> files_read(const ModelFiles& files);
 std::vector<std::string> wanted_files(const ModelFiles& files);
+
+// An index of shards: each tensor and the file beside it that has it. Throws Error where that is no plain
+// name.
+std::map<std::string, std::string> weight_map(const ModelFiles& files, std::string_view index);
 
 // A relative path that stays where it is put: no "..", no empty part, nothing unprintable.
 bool is_safe_path(const std::string& path);

@@ -12,11 +12,19 @@ inline constexpr std::string_view kWeightsIndexFile = "model.safetensors.index.j
 inline constexpr std::string_view kGenerationConfigFile = "generation_config.json";
 
 // The tokenizer itself: the first of these that is there.
-inline constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json",
-                                                       "spiece.model", "sentencepiece.bpe.model"};
-// What may be beside it. merges.txt belongs to vocab.json.
-inline constexpr std::string_view kTokenizerCompanions[] = {"merges.txt", "tokenizer_config.json",
-                                                            "special_tokens_map.json", "added_tokens.json"};
+inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
+inline constexpr std::string_view kWordPieceFile = "vocab.txt";
+inline constexpr std::string_view kBpeFile = "vocab.json";
+inline constexpr std::string_view kAlbertPiecesFile = "spiece.model";
+inline constexpr std::string_view kTokenizerFiles[] = {kTokenizerFile, kWordPieceFile, kBpeFile,
+                                                       kAlbertPiecesFile, "sentencepiece.bpe.model"};
+// What may be beside it.
+inline constexpr std::string_view kMergesFile = "merges.txt";  // of kBpeFile
+inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr std::string_view kSpecialTokensFile = "special_tokens_map.json";
+inline constexpr std::string_view kAddedTokensFile = "added_tokens.json";
+inline constexpr std::string_view kTokenizerCompanions[] = {kMergesFile, kTokenizerConfigFile,
+                                                            kSpecialTokensFile, kAddedTokensFile};
 
 // sentence-transformers: the list of modules, and settings at the top and beside the transformer.
 inline constexpr std::string_view kModulesFile = "modules.json";

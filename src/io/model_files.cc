@@ -102,6 +102,7 @@ std::string ModelFiles::name_of(std::string_view file) const {
   return source_->name_of(below_ + std::string(file));
 }
 bool ModelFiles::exists() const { return source_->exists(); }
+bool ModelFiles::is_model() const { return has(io::kConfigFile) || has(io::kModulesFile); }
 bool ModelFiles::has(std::string_view file) const { return source_->has(below_ + std::string(file)); }
 FileBytes ModelFiles::read(std::string_view file) const { return source_->read(below_ + std::string(file)); }
 

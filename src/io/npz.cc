@@ -8,7 +8,7 @@
 
 #include "bertie/error.h"
 #include "core/checked.h"
-#include "io/convert.h"
+#include "io/half.h"
 #include "io/json.h"
 #include "io/zip.h"
 

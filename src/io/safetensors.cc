@@ -10,8 +10,9 @@
 
 #include "bertie/error.h"
 #include "core/checked.h"
-#include "io/convert.h"
+#include "io/half.h"
 #include "io/json.h"
+#include "io/model_contents.h"
 #include "io/model_file_names.h"
 
 namespace bertie::io {
@@ -252,10 +253,6 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
   return tensors;
 }
 
-bool is_plain_shard_name(std::string_view shard) {
-  return shard.ends_with(".safetensors") && shard.find_first_of(std::string_view("/\\\0", 3)) == shard.npos;
-}
-
 constexpr size_t kMaxShards = 1000;
 
 }  // namespace
@@ -306,19 +303,9 @@ SafeTensors SafeTensors::open_file(const ModelFiles& files, std::string_view fil
 
 SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view index) {
   const std::string name = files.name_of(index);
-  nlohmann::json json = parse_json(files.read(index).text(), name);
-  auto weight_map = json.is_object() ? json.find("weight_map") : json.end();
-  if (weight_map == json.end() || !weight_map->is_object())
-    throw Error(fmt::format("{}: there should be an object \"weight_map\" of tensor and shard names", name));
-
   std::map<std::string, SafeTensors> shards;
   SafeTensors result;
-  for (auto& [tensor, file] : weight_map->items()) {
-    if (!file.is_string() || !is_plain_shard_name(file.get_ref<const std::string&>()))
-      malformed(name, tensor,
-                fmt::format("its shard {} is not the plain name of a .safetensors file in this folder",
-                            quote(file.dump(-1, ' ', true))));
-    const auto& shard_name = file.get_ref<const std::string&>();
+  for (const auto& [tensor, shard_name] : weight_map(files, index)) {
     auto shard = shards.find(shard_name);
     if (shard == shards.end()) {
       if (shards.size() == kMaxShards) throw Error(fmt::format("{}: more than {} shards", name, kMaxShards));
@@ -326,7 +313,7 @@ SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view i
     }
     const TensorInfo* info = shard->second.find(tensor);
     if (!info) malformed(name, tensor, fmt::format("it is not in its shard {}", quote(shard_name)));
-    result.tensors_.push_back(*info);  // in order: nlohmann's objects are sorted by key
+    result.tensors_.push_back(*info);  // in order: the map is sorted by name
   }
   for (auto& [_, shard] : shards)
     std::move(shard.files_.begin(), shard.files_.end(), std::back_inserter(result.files_));

@@ -11,7 +11,7 @@
 #include "bertie/error.h"
 #include "core/checked.h"
 #include "io/atomic_file.h"
-#include "io/convert.h"
+#include "io/half.h"
 #include "io/json.h"
 
 namespace bertie::io {

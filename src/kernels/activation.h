@@ -21,8 +21,8 @@ enum class Activation { kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh };
 // y = f(x), elementwise and in place. NaN stays NaN; ±Inf gives the limit to within 1e-6.
 void activation_forward(Activation f, std::span<float> x);
 
-// dy becomes dx = dy·f'(x). `y`, if not empty, gets f(x) once more, for the layer after, whose input nobody
-// kept; it may be x itself.
+// dy becomes dx = dy·f'(x). `y`, if not empty, gets f(x) once more, for the layer after, whose input was
+// not kept; it may be x itself.
 void activation_backward(Activation f, Matrix<const float> x, Matrix<float> dy, Matrix<float> y, Team& team);
 
 }  // namespace bertie::kernels

@@ -38,8 +38,8 @@ LossSum cross_entropy(Matrix<float> logits, std::span<const int32_t> targets, fl
 LossSum soft_cross_entropy(Matrix<float> logits, Matrix<const float> teacher, float temperature, float scale,
                            Team& team);
 
-// The loss of a language model's head, from the states before its last product, where logits are T×V numbers
-// that nobody else wants: z = x·tableᵀ + bias, then as above.
+// The loss of a language model's head, from the states before its last product, which never has all T×V
+// logits in memory: z = x·tableᵀ + bias, then as above.
 //
 //   x (T, E)   table (V, E) as checkpoints have it: the word embeddings   bias (V) or null   targets (T)
 //   backward:  dx = dz·table,   d_table += dzᵀ·x,   d_bias += Σₜ dz

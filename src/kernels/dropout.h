@@ -1,6 +1,6 @@
 #pragma once
 // Dropout of hidden states: y = x∘mask, each element 0 with probability `rate`, else 1/(1 − rate); backward
-// dx = dy∘mask. The mask is a pure function of (seed, the row's number, the column), so nobody stores it: the
+// dx = dy∘mask. The mask is a pure function of (seed, the row's number, the column), so it is not stored: the
 // backward pass draws it again, and a row has the same mask in any batch, on any rank.
 //
 // One call of Philox gives 128 bits, 16 for each of 8 columns that lie 16 apart, as in attention (which

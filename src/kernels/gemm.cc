@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cassert>
 #include <utility>
 #include <vector>
@@ -42,13 +41,16 @@ inline float* widening_buffer() {
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-// bf16 is the upper half of a float.
-const float* widen(const uint16_t* from, size_t count, float* to) {
+// So many numbers of a panel as floats, which may be in this thread's buffer.
+const float* as_floats(const float* from, size_t) { return from; }
+const float* as_floats(const BFloat16* from, size_t count) {
+  float* const to = widening_buffer();
+  const auto* bits = reinterpret_cast<const uint16_t*>(from);
   const hn::ScalableTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<uint16_t, decltype(d)> dh;
   for (size_t i = 0; i < count; i += hn::Lanes(d))
-    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from + i)))), d, to + i);
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, bits + i)))), d, to + i);
   return to;
 }
 
@@ -60,25 +62,23 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                    const LinearOutput& to) {
   const auto [y, activated, f, accumulate] = to;
   const RowTiles tiles(x.rows());
-  const bool wide = layer.format == WeightFormat::kFloat32;
-  const size_t number = wide ? sizeof(float) : sizeof(uint16_t);
-  const auto at = [&](size_t panel, size_t k) {  // where a panel's row is stored
-    return static_cast<const std::byte*>(layer.packed) + (panel * layer.inputs + k) * kPanel * number;
-  };
-  float* const widened = wide ? nullptr : widening_buffer();
+  const size_t number = bytes_of(layer.format);
+  const auto place = [&](size_t panel, size_t k) { return (panel * layer.inputs + k) * kPanel; };
   for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
     const size_t k_count = std::min(kSlice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
-      const auto* b = reinterpret_cast<const float*>(at(panel, k0));
-      if (!wide) b = widen(reinterpret_cast<const uint16_t*>(at(panel, k0)), k_count * kPanel, widened);
+      const float* b = layer.with_numbers(
+          [&](auto* numbers) { return as_floats(numbers + place(panel, k0), k_count * kPanel); });
       // What comes next: this slice of the next panel, or the next slice of the first.
       size_t next_panel = panel + 1, next_k = k0;
       if (next_panel == last)
         next_panel = final_slice ? then : first, next_k = final_slice ? 0 : k0 + k_count;
       const bool any = next_panel < panels_for(layer.outputs);
-      const auto* next = any ? reinterpret_cast<const float*>(at(next_panel, next_k)) : nullptr;
+      const auto* next = any ? reinterpret_cast<const float*>(static_cast<const std::byte*>(layer.packed) +
+                                                              place(next_panel, next_k) * number)
+                             : nullptr;
       const size_t next_floats =
           any ? kPanel * std::min(kSlice, layer.inputs - next_k) * number / sizeof(float) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
@@ -127,14 +127,6 @@ HWY_EXPORT(transpose_weights);
 
 namespace {
 
-// To nearest, ties to even; what is too large becomes Inf, and NaN stays NaN.
-uint16_t to_bf16(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if (x != x) return uint16_t(bits >> 16 | 0x40);
-  return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-float from_bf16(uint16_t x) { return std::bit_cast<float>(uint32_t(x) << 16); }
-
 // Calls visit(place in the packed weights, row of w, column) for W[first_row.., :].
 void for_packed(const Linear& layer, size_t first_row, size_t rows, const auto& visit) {
   for (size_t r = 0; r < rows;) {
@@ -150,27 +142,21 @@ void for_packed(const Linear& layer, size_t first_row, size_t rows, const auto& 
 
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
-  if (into.format == WeightFormat::kFloat32)
-    for_packed(into, first_row, w.rows(),
-               [&, to = into.floats()](size_t i, size_t r, size_t k) { to[i] = w(r, k); });
-  else
-    for_packed(into, first_row, w.rows(),
-               [&, to = into.bfloats()](size_t i, size_t r, size_t k) { to[i] = to_bf16(w(r, k)); });
+  into.with_numbers([&]<class Number>(Number* to) {
+    for_packed(into, first_row, w.rows(), [&](size_t i, size_t r, size_t k) { to[i] = Number(w(r, k)); });
+  });
 }
 
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w) {
   assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs);
-  if (from.format == WeightFormat::kFloat32)
-    for_packed(from, first_row, w.rows(),
-               [&, in = from.floats()](size_t i, size_t r, size_t k) { w(r, k) = in[i]; });
-  else
-    for_packed(from, first_row, w.rows(),
-               [&, in = from.bfloats()](size_t i, size_t r, size_t k) { w(r, k) = from_bf16(in[i]); });
+  from.with_numbers([&](auto* in) {
+    for_packed(from, first_row, w.rows(), [&](size_t i, size_t r, size_t k) { w(r, k) = float(in[i]); });
+  });
 }
 
 float weight_at(const Linear& l, size_t row, size_t column) {
   const size_t i = (row / kPanel * l.inputs + column) * kPanel + row % kPanel;
-  return l.format == WeightFormat::kFloat32 ? l.floats()[i] : from_bf16(l.bfloats()[i]);
+  return l.with_numbers([&](auto* numbers) { return float(numbers[i]); });
 }
 
 namespace {
@@ -290,7 +276,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     layer_norm_forward(part(sum), norm, part(y), by);
   };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
-  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalising
+  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalizing
     linear_forward(x, layer, Activation::kNone, product, team);
     normalize(0, x.rows(), team);
     return;

@@ -11,6 +11,8 @@
 #include <span>
 
 #include "bertie/view.h"
+#include "bertie/weight_format.h"
+#include "core/bfloat16.h"
 #include "core/parallel.h"
 #include "kernels/activation.h"
 #include "kernels/layer_norm.h"
@@ -26,12 +28,6 @@ inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
   return panels_for(outputs) * kPanel * inputs;
 }
 
-// How a weight's numbers are stored. Sums, biases and activations are fp32 whatever it is.
-enum class WeightFormat : uint8_t {
-  kFloat32,
-  kBFloat16,  // half the memory, rounded to 8 bits; widened when a panel comes into the cache
-};
-
 // A packed linear layer that somebody else owns. bias has panels·32 values.
 struct Linear {
   void* packed = nullptr;  // packed_bytes() of them
@@ -39,12 +35,19 @@ struct Linear {
   size_t inputs = 0, outputs = 0;
   WeightFormat format = WeightFormat::kFloat32;
 
-  float* floats() const { return static_cast<float*>(packed); }         // of kFloat32
-  uint16_t* bfloats() const { return static_cast<uint16_t*>(packed); }  // of kBFloat16
-  size_t packed_bytes() const {
-    return packed_floats(outputs, inputs) *
-           (format == WeightFormat::kFloat32 ? sizeof(float) : sizeof(uint16_t));
+  float* floats() const { return static_cast<float*>(packed); }  // of kFloat32
+  // Calls use(pointer to the packed numbers), of the type that the format stores: the one place that knows.
+  // Whatever is not fp32 is widened when a panel comes into the cache.
+  decltype(auto) with_numbers(const auto& use) const {
+    switch (format) {
+      case WeightFormat::kFloat32:
+        break;
+      case WeightFormat::kBFloat16:
+        return use(static_cast<BFloat16*>(packed));
+    }
+    return use(floats());
   }
+  size_t packed_bytes() const { return packed_floats(outputs, inputs) * bytes_of(format); }
 };
 
 // Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros.

@@ -148,9 +148,9 @@ void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropo
   RowMask mask(dropout, t);
   for (size_t c = 0; c < whole; c += lanes) {
     const V g = hn::Mul(hn::LoadU(d, dy + c), hn::LoadU(d, norm.gamma + c));
-    const V centred =
+    const V centered =
         hn::NegMulAdd(hn::LoadU(d, normalized + c), hn::Set(d, mean_gx), hn::Sub(g, hn::Set(d, mean_g)));
-    V v = hn::Mul(hn::Set(d, rho), centred);
+    V v = hn::Mul(hn::Set(d, rho), centered);
     if (carry) v = hn::Add(v, hn::LoadU(d, carry + c));
     hn::StoreU(v, d, ds + c);
     if (dx) hn::StoreU(mask.apply(v, c), d, dx + c);

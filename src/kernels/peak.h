@@ -1,6 +1,6 @@
 #pragma once
 // What the machine could do at most: fused multiply-adds on registers, nothing else. Benchmarks measure it
-// in the same run as the work and report a fraction, because clocks and neighbours change.
+// in the same run as the work and report a fraction, because clocks and neighbors change.
 #include "core/parallel.h"
 
 namespace bertie::kernels {

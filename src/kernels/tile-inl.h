@@ -29,7 +29,7 @@ inline constexpr size_t kMaxTileRows = kTileRowsLimit;
 inline constexpr size_t kMaxTileRows = 6;
 #endif
 
-// Cache lines to fetch: `count` of them, `step` floats apart, or as many pairs of neighbours.
+// Cache lines to fetch: `count` of them, `step` floats apart, or as many pairs of neighbors.
 struct Lines {
   const float* first = nullptr;
   size_t count = 0, step = 16;

@@ -81,7 +81,7 @@ HWY_INLINE Matrix<const float> table_rows(const VocabularyHead& head, const Voca
                                : Matrix<const float>();
 }
 
-// Tokens without a target are packed as zeros: whatever they hold, it reaches nobody.
+// Tokens without a target are packed as zeros, so that NaN in them does not spread.
 void pack_tokens(Matrix<const float> x, const VocabularyBlock& b, size_t panel) {
   const size_t first = panel * kPanel, count = std::min(kPanel, b.tokens - first);
   float* to = b.x_transposed + panel * b.width * kPanel;

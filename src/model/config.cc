@@ -192,7 +192,7 @@ std::string Config::to_json() const {
     }
     out["id2label"] = std::move(names), out["label2id"] = std::move(ids);
   }
-  if (!attention.is_standard()) out["attention"] = attention_json(attention);
+  if (!attention.is_standard(causal())) out["attention"] = attention_json(attention);
   return out.dump(2) + "\n";
 }
 

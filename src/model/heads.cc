@@ -47,6 +47,27 @@ Chain chain_of(const Weights& w, Head head) {
   return {};
 }
 
+// What the first part of a chain leaves for its backward pass.
+struct KeptChain {
+  Matrix<float> before;  // the activation
+  kernels::Normalized norm;
+};
+
+// norm(f(dense(x))) of a chain that has them.
+Matrix<float> chain_forward(const Chain& chain, Matrix<const float> x, Pass& pass,
+                            KeptChain* kept = nullptr) {
+  const Matrix<float> y = pass.take(x.rows(), chain.dense->outputs);
+  if (kept) kept->before = pass.take(y.rows(), y.cols());
+  pass.linear(x, *chain.dense, chain.activation, y, kept ? kept->before : Matrix<float>());
+  if (chain.norm && !kept) pass.norm(y, *chain.norm, y);
+  if (chain.norm && kept) {
+    kept->norm = pass.take_normalized(y.rows(), y.cols());
+    if (!pass.counting())
+      kernels::layer_norm_training_forward(y, {}, {}, *chain.norm, {}, kept->norm, y, pass.team());
+  }
+  return y;
+}
+
 // The token whose state stands for sequence s: its first, or for a causal model the last that is not padding,
 // as in transformers. -1: the sequence is empty.
 int32_t sequence_token(const Weights& w, const Batch& b, size_t s) {
@@ -111,13 +132,18 @@ void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t t
       throw Error(fmt::format("{}: target {} is outside its {} outputs", name, target, classes));
 }
 
-void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
+void check_kind(const LossTerm& term) {
   const std::string_view name = name_of(term.head).name;
-  if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
   if (!term.targets.empty() + !term.values.empty() + !term.teacher.empty() > 1)
     throw Error(fmt::format("{}: a term has targets, or values, or a teacher: one of them", name));
   if (!(term.temperature > 0))
     throw Error(fmt::format("{}: a temperature of {} is not above 0", name, term.temperature));
+}
+
+void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
+  const std::string_view name = name_of(term.head).name;
+  if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
+  check_kind(term);
   if (!term.class_weights.empty() || term.smoothing != 0) {
     if ((term.head != Head::kClassify && term.head != Head::kTag) || term.targets.empty())
       throw Error(fmt::format("{}: class weights and label smoothing are for classes", name));
@@ -186,11 +212,7 @@ HeadOutputs head_outputs(const Weights& w, const Batch& b, const Capture& captur
   Matrix<const float> x = hidden;
   if (!all) x = gather_rows(hidden, rows_for(w, head, b, capture.rows, pass), pass);
   const Chain chain = chain_of(w, head);
-  if (chain.dense) {
-    const Matrix<float> y = linear(x, *chain.dense, chain.activation);
-    if (chain.norm) pass.norm(y, *chain.norm, y);
-    x = y;
-  }
+  if (chain.dense) x = chain_forward(chain, x, pass);
   out.logits = linear(x, chain.out ? *chain.out : w.decoder(), Activation::kNone);
   return out;
 }
@@ -320,17 +342,8 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
 
   // Forward, keeping what goes into the activation and the norm.
   pass.dropout(input_mask, x);
-  Matrix<float> in = x, before;
-  kernels::Normalized norm;
-  if (chain.dense) {
-    before = pass.take(rows, chain.dense->outputs), in = pass.take(rows, chain.dense->outputs);
-    pass.linear(x, *chain.dense, chain.activation, in, before);
-    if (chain.norm) {
-      norm = pass.take_normalized(rows, in.cols());
-      if (!pass.counting())
-        kernels::layer_norm_training_forward(in, {}, {}, *chain.norm, {}, norm, in, pass.team());
-    }
-  }
+  KeptChain kept;
+  const Matrix<float> in = chain.dense ? chain_forward(chain, x, pass, &kept) : x;
   pass.dropout(mask, in);
 
   // The loss, and its gradient d of what goes into the last product.
@@ -356,8 +369,8 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   // And back.
   pass.dropout(mask, d);
   if (!chain.dense) return scatter_rows(d, from, d_hidden, pass), sum;
-  if (chain.norm) pass.norm_backward(d, norm, *chain.norm, d, *to.norm);
-  if (!pass.counting()) kernels::activation_backward(chain.activation, before, d, {}, pass.team());
+  if (chain.norm) pass.norm_backward(d, kept.norm, *chain.norm, d, *to.norm);
+  if (!pass.counting()) kernels::activation_backward(chain.activation, kept.before, d, {}, pass.team());
   const Matrix<float> dx = pass.take(rows, x.cols());
   pass.linear_backward(x, d, *chain.dense, *to.dense, dx);
   pass.dropout(input_mask, dx);

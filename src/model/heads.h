@@ -27,6 +27,8 @@ bool uses_pooled(const Weights& w, Head head);
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture);
 // Error for a loss term that does not fit the model or the batch.
 void check_term(const Weights& w, const Batch& batch, const LossTerm& term);
+// Error unless a term has one of targets, values and a teacher, whose temperature makes sense.
+void check_kind(const LossTerm& term);
 // Error unless a term has `wanted` targets below `classes`, and rows within the batch's tokens.
 void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens);
 

@@ -283,7 +283,8 @@ void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const
   const Matrix<float> d_context = pass.take(rows, c), d_qkv = pass.take(rows, 3 * c);
   pass.linear_backward(kept.context, d_out, w.attention_out, to.w.attention_out, d_context);
 
-  const std::span<float> spans = take_spans(), d_spans = take_spans();
+  const std::span<float> spans = take_spans();
+  const std::span<float> d_spans(pass.arena.take<float>(spans.size()), spans.size());
   if (!pass.counting()) std::fill(d_spans.begin(), d_spans.end(), 0.0f);
   const MechanismWeights& m = to.w.mechanism;
   const AttentionConfig& config = shape.attention;

@@ -243,6 +243,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     for (const LossTerm& term : training.terms) {
       if (term.head != Head::kCausalLm)
         throw Error("an encoder-decoder learns to write its target: Head::kCausalLm");
+      check_kind(term);
       check_targets(term, term.rows.empty() ? tokens : term.rows.size(), c.vocabulary, tokens);
     }
   }

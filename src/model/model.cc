@@ -65,6 +65,7 @@ Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
                 "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
   auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
   w->files = io::SafeTensors::open(files);
+  w->format = options.format;
   const Family& f = *w->family;
   Checkpoint checkpoint(w->files, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
   const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
@@ -91,10 +92,11 @@ Model Model::load(const ModelFiles& files, const WeightsOptions& options) {
   return Model(w);
 }
 
-Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>& heads) {
+Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>& heads,
+                    WeightFormat format) {
   config.check("config");
   auto w = std::make_shared<Weights>(config, "config");
-  w->heads = heads;
+  w->heads = heads, w->format = format;
   if (w->family->causal && config.tied && !w->has(Head::kCausalLm)) w->heads.push_back(Head::kCausalLm);
   w->declare();
   w->memory = random_tensors(w->tensors, seed, w->tables);

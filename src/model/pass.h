@@ -3,7 +3,7 @@
 // of.
 //
 // A pass is written once and run twice (Arena::run): first on memory that is only counted, where operations
-// do nothing, then for real. So nobody adds up what a pass needs.
+// do nothing, then for real. So the memory of a pass is never added up by hand.
 #include <cstdint>
 #include <span>
 
@@ -27,7 +27,7 @@ class Pass {
   Team& team() const { return attention_.parts().team; }
   bool counting() const { return arena.counting(); }
   // Bytes held for activations and scratch.
-  size_t memory() const { return arena.capacity() + attention_.parts().arena.capacity(); }
+  size_t memory() const { return arena.capacity() + attention_.memory(); }
 
   Matrix<float> take(size_t rows, size_t cols) { return arena.take<float>(rows, cols); }
   // What a LayerNorm leaves for its backward pass.

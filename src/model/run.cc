@@ -1,6 +1,8 @@
 // The forward pass of a Model.
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "bertie/error.h"
 #include "bertie/model.h"
 #include "model/cache.h"
@@ -51,6 +53,18 @@ Run& Run::operator=(Run&&) noexcept = default;
 Run::~Run() = default;
 int Run::threads() const { return state_->pass.team().threads(); }
 size_t Run::memory() const { return state_->pass.memory(); }
+
+size_t Run::bytes_per_token(const Model& model) {
+  State state(model, 1);
+  const auto count = [&](size_t tokens) {  // each a sequence of its own: any model takes those
+    std::vector<int32_t> offsets(tokens + 1);
+    std::iota(offsets.begin(), offsets.end(), 0);
+    state.trunk.start({.ids = {}, .offsets = offsets}, {});
+    return state.pass.arena.count([&] { state.trunk.forward(); });
+  };
+  constexpr size_t kTokens = 64;  // of any width they fill whole cache lines
+  return (count(2 * kTokens) - count(kTokens)) / kTokens;
+}
 
 const Output& Run::State::forward(const Batch& batch, const Capture& capture, KeyValues* cache) {
   const Weights& w = model.weights();

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "io/safetensors_writer.h"
 #include "model/rename.h"
 
@@ -288,8 +289,8 @@ void save_checkpoint(const std::filesystem::path& directory, Precision precision
     sources.push_back({t.name.starts_with(without) ? t.name.substr(without.size()) : t.name, t.shape,
                        [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
   constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
-  io::write_safetensors(directory / "model.safetensors", kTypes[size_t(precision)], sources);
-  io::AtomicFile file(directory / "config.json");
+  io::write_safetensors(directory / io::kWeightsFile, kTypes[size_t(precision)], sources);
+  io::AtomicFile file(directory / io::kConfigFile);
   file.write(config_json);
   file.commit();
 }

@@ -44,7 +44,7 @@ struct TensorSpec {
 class TensorTable {
  public:
   std::vector<TensorSpec> tensors;
-  kernels::WeightFormat format = kernels::WeightFormat::kFloat32;  // of linear layers that come now
+  WeightFormat format = WeightFormat::kFloat32;  // of linear layers that come now
 
   void mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols);
   void matrix(const std::string& name, float*& to, size_t rows, size_t cols);
@@ -76,7 +76,7 @@ inline float* table_numbers(const io::TensorInfo& table) {
 void read_back(const TensorSpec& tensor, size_t first, std::span<float> out);
 
 // Finds a model's tensors in checkpoint files, also under older names. Keeps account of what was found, so
-// that what nobody asked for can be named.
+// that tensors the model has no use for can be named.
 class Checkpoint {
  public:
   // `anchor` is a tensor that the model has under any prefix, `prefix` the one that transformers gives to
@@ -88,10 +88,10 @@ class Checkpoint {
   const io::TensorInfo* find(const std::string& name) const;
   // Throws Error naming the tensor and the file if it is not there, or of another shape or type.
   const io::TensorInfo& get(const TensorSpec& spec);
-  // Says that a tensor is known, though nobody reads it: a copy of a tied one.
+  // Marks a tensor as known though it is not read: a copy of a tied one.
   void know(const std::string& name);
-  // Tensors that nobody got and nobody knows: an Error that names the first of them, or a warning with them
-  // all, as `options` say.
+  // Tensors that were neither got nor marked as known: an Error that names the first of them, or a warning
+  // with them all, as `options` say.
   void report_others(const std::vector<TensorSpec>& tensors, const WeightsOptions& options) const;
 
  private:
@@ -117,12 +117,12 @@ size_t count_elements(const std::vector<TensorSpec>& tensors);
 // which it is often the word embeddings.
 class PackedTable {
  public:
-  void set_format(kernels::WeightFormat format) { format_ = format; }
+  void set_format(WeightFormat format) { format_ = format; }
   // bias: one for each row, or null. Always the same table and bias for one PackedTable.
   const kernels::Linear& linear(const io::TensorInfo& table, const float* bias) const;
 
  private:
-  kernels::WeightFormat format_ = kernels::WeightFormat::kFloat32;
+  WeightFormat format_ = WeightFormat::kFloat32;
   mutable std::once_flag once_;
   mutable kernels::Linear linear_;
   mutable Block memory_;

@@ -2,6 +2,7 @@
 
 #include "bertie/error.h"
 #include "bertie/transformer.h"
+#include "io/model_file_names.h"
 #include "model/config_json.h"
 #include "model/transformer_weights.h"
 
@@ -17,6 +18,7 @@ TransformerConfig TransformerConfig::big() {
 }
 
 bool TransformerConfig::describes(const ModelFiles& files) {
+  if (files.only().empty() && !files.has(io::kConfigFile)) return false;
   const auto [name, root] = read_config(files);
   return io::get_string(root, "model_type", name, "") == "marian";
 }

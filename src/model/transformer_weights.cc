@@ -73,6 +73,8 @@ TransformerWeights::TransformerWeights(const TransformerConfig& c, const std::st
 
 void TransformerWeights::declare() {
   TensorTable t;
+  t.format = format;
+  output_.set_format(format);
   t.mapped("model.shared.weight", word, config.vocabulary, config.hidden);
   declare_layers(t, encoder, "model.encoder", false);
   declare_layers(t, decoder, "model.decoder", true);

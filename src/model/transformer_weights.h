@@ -21,7 +21,8 @@ struct TransformerWeights {
   Matrix<float> position;         // (positions, C), of both; computed
   TrunkWeights encoder, decoder;  // of which the decoder's layers have cross-attention
   bool has_logits_bias = true;
-  float* logits_bias = nullptr;  // (V)
+  WeightFormat format = WeightFormat::kFloat32;  // of layers and output
+  float* logits_bias = nullptr;                  // (V)
 
   Block memory;  // everything that the pointers above point to
   Block position_memory;

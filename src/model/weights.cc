@@ -150,7 +150,7 @@ void Weights::declare() {
     else
       norm(base(f.last_norm), l.output_norm);
   }
-  t.format = kernels::WeightFormat::kFloat32;
+  t.format = WeightFormat::kFloat32;
   if (w.has_pooler) t.linear(base(f.pooler), w.pooler, hidden, hidden);
 
   if (w.has(Head::kMaskedLm) || w.has(Head::kCausalLm)) {

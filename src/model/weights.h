@@ -1,6 +1,6 @@
 #pragma once
 // A model's weights, and the one table that declares them (weights.cc). Loading, saving, random
-// initialisation and counting walk the table.
+// initialization and counting walk the table.
 #include <string>
 #include <vector>
 
@@ -30,7 +30,7 @@ struct Weights {
   const Family* family = nullptr;
   bool has_pooler = true;
   std::vector<Head> heads;
-  kernels::WeightFormat format = kernels::WeightFormat::kFloat32;  // of layers and decoder
+  WeightFormat format = WeightFormat::kFloat32;  // of layers and decoder
   kernels::Activation activation = kernels::Activation::kGelu;
 
   io::TensorInfo word;  // (V, E), left as the file stores it

@@ -1,5 +1,5 @@
 #pragma once
-// Many token sequences through a model: neighbours of like length share a batch of some 2,000 tokens, which
+// Many token sequences through a model: neighbors of like length share a batch of some 2,000 tokens, which
 // keeps activations in the cache. Results do not depend on who shares a batch with whom.
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@ struct Sequences {
   std::vector<Offset> offsets;
   std::vector<int32_t> words;
   std::vector<int8_t> texts;
-  // Tokens whose logits are wanted, from the sequence's own 0 on; all, where nobody asked for any.
+  // Tokens whose logits are wanted, from the sequence's own 0 on; all where none are listed.
   std::vector<int32_t> wanted;
   std::vector<size_t> wanted_starts{0};
 

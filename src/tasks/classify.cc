@@ -14,7 +14,7 @@ Apply by_problem(const Config& config) {
   return Apply::kSoftmax;
 }
 
-std::vector<Scored> labelled(const Config& config, Apply apply, std::span<const float> logits) {
+std::vector<Scored> labeled(const Config& config, Apply apply, std::span<const float> logits) {
   std::vector<float> scores(logits.begin(), logits.end());
   if (apply == Apply::kByProblem) apply = by_problem(config);
   if (apply == Apply::kSoftmax) softmax(scores);
@@ -41,7 +41,7 @@ std::vector<Classification> classify_all(const LoadedModel& loaded, Worker& work
                         },
                     .use =
                         [&](size_t i, size_t, Matrix<const float> logits) {
-                          out[i].labels = labelled(loaded.model.config(), options.apply, logits[0]);
+                          out[i].labels = labeled(loaded.model.config(), options.apply, logits[0]);
                         },
                     .progress = options.progress});
   return out;

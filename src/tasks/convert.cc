@@ -157,8 +157,8 @@ class Converter {
     const fs::path model = below.empty() ? folder.path() : folder.path() / below;
     fs::create_directories(model);
     write_config(model);
-    in_users_words(model, [&] { plan(Config::load(model), (model / "config.json").string()); });
-    write_tensors(model / "model.safetensors");
+    in_users_words(model, [&] { plan(Config::load(model), (model / io::kConfigFile).string()); });
+    write_tensors(model / io::kWeightsFile);
     in_users_words(model, [&] { check_checkpoint(model); });
     copy_others(folder.path(), model);
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path()))
@@ -176,8 +176,8 @@ class Converter {
       look();
     } catch (const Error& error) {
       std::string what = error.what();
-      for (const auto& [ours, theirs] : {std::pair(model / "config.json", config_at_),
-                                         {model / "model.safetensors", c_.from},
+      for (const auto& [ours, theirs] : {std::pair(model / io::kConfigFile, config_at_),
+                                         {model / io::kWeightsFile, c_.from},
                                          {model, c_.from}})
         if (const size_t at = what.find(ours.string()); at != what.npos)
           what = what.substr(0, at) + theirs.string() + what.substr(at + ours.string().size());
@@ -201,10 +201,11 @@ class Converter {
     fs::path file = c_.config;
     std::error_code error;
     if (file.empty())
-      for (const char* name : {"config.json", "bert_config.json", "albert_config.json"})
+      for (const std::string_view name :
+           {io::kConfigFile, std::string_view("bert_config.json"), std::string_view("albert_config.json")})
         if (file.empty() && fs::exists(beside_ / name, error)) file = beside_ / name;
     if (file.empty())
-      throw Error(fmt::format("no config.json in {}", beside_.string()),
+      throw Error(fmt::format("no {} in {}", io::kConfigFile, beside_.string()),
                   "name one (`config`), with the model's shape as transformers or Google's BERT writes it");
     config_at_ = file;
     const io::MappedFile mapped(file);
@@ -235,7 +236,7 @@ class Converter {
       if (!said && retyped) json["dtype"] = name, changed = true;
     }
     if (changed) text = json.dump(2) + "\n";
-    io::AtomicFile out(model / "config.json");
+    io::AtomicFile out(model / io::kConfigFile);
     out.write(text);
     out.commit();
   }

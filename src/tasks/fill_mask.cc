@@ -12,7 +12,7 @@
 namespace bertie {
 namespace {
 
-// The only tokens that may be proposed, in order and once each; all of them, where nobody named any.
+// The only tokens that may be proposed, in order and once each; all of them where none are named.
 std::vector<int32_t> candidates(const Tokenizer& tokenizer, std::span<const std::string> targets,
                                 size_t all) {
   std::vector<int32_t> ids;

@@ -190,6 +190,7 @@ std::vector<Generation> TextModel::generate(const Texts& prompts, const Generate
       const Output& output = worker->run.forward({.ids = ids, .offsets = offsets},
                                                  {.head = Head::kCausalLm, .rows = last}, cache);
       check_finite(output.logits);
+      if (options.progress) options.progress(all.size(), prompts.size());
       size_t row = 0;
       for (Continuing& t : texts) {
         if (t.done) continue;

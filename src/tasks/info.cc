@@ -43,10 +43,11 @@ bool ModelInfo::has_labels() const {
   return std::ranges::any_of(heads, [](Head h) { return h == Head::kClassify || h == Head::kTag; });
 }
 
-ModelInfo describe(const ModelFiles& files) {
+ModelInfo describe(const ModelFiles& files, WeightFormat format) {
   const ModelFiles inside = transformer_files(files);
   ModelInfo info;
-  const WeightsOptions options{.warning = [&](std::string_view what) { info.warnings.emplace_back(what); }};
+  const WeightsOptions options{.warning = [&](std::string_view what) { info.warnings.emplace_back(what); },
+                               .format = format};
   if (TransformerConfig::describes(inside)) {
     const Transformer model = Transformer::load(inside, options);
     info.files = files_of(files);
@@ -81,9 +82,7 @@ ModelInfo describe(const ModelFiles& files) {
   info.dimension = modules.output_size(config.hidden);
   info.max_length =
       max_length(modules, config.max_tokens(), tokenizer ? tokenizer->model_max_length() : kNoLimit);
-  // Hidden states, their copies and the widest product; as run.cc lays them out.
-  info.bytes_per_token =
-      (3 * config.hidden + std::max(3 * config.hidden, config.intermediate)) * sizeof(float);
+  info.bytes_per_token = Run::bytes_per_token(model);
   return info;
 }
 

@@ -10,7 +10,7 @@
 
 namespace bertie {
 
-// In double, and no product of vectors that were normalised in float: equal vectors give 1.
+// In double, and no product of vectors that were normalized in float: equal vectors give 1.
 float cosine(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size())
     throw Error(fmt::format("vectors of {} and {} numbers cannot be compared", a.size(), b.size()),

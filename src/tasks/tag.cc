@@ -1,4 +1,4 @@
-// Entities: labels of tokens, put together to labels of words and of their neighbours. The rules are those of
+// Entities: labels of tokens, put together to labels of words and of their neighbors. The rules are those of
 // transformers' token-classification pipeline.
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ class Grouping {
       return out;
     }
     if (aggregation_ != Aggregation::kSimple) pieces = join_words(pieces);
-    return join_neighbours(pieces);
+    return join_neighbors(pieces);
   }
 
  private:
@@ -89,7 +89,7 @@ class Grouping {
     return {begins, label};
   }
 
-  std::vector<Entity> join_neighbours(const std::vector<Piece>& pieces) const {
+  std::vector<Entity> join_neighbors(const std::vector<Piece>& pieces) const {
     std::vector<Entity> out;
     for (size_t first = 0, last; first < pieces.size(); first = last) {
       for (last = first + 1; last < pieces.size(); ++last) {
@@ -173,7 +173,7 @@ struct Scores {
     return out;
   }
 
-  // The pieces of each window of a text, without special tokens. Neighbours share `stride` tokens.
+  // The pieces of each window of a text, without special tokens. Neighbors share `stride` tokens.
   std::vector<std::vector<Piece>> windows(const CodePoints& text, size_t first, size_t end,
                                           size_t stride) const {
     std::vector<std::vector<Piece>> out;

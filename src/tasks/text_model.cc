@@ -18,7 +18,8 @@ constexpr size_t kShortest = 3;
 
 LoadedModel load_model(const ModelFiles& files, const LoadOptions& options) {
   const ModelFiles inside = transformer_files(files);
-  Model model = Model::load(inside, {.strict = options.strict, .warning = options.warning});
+  Model model =
+      Model::load(inside, {.strict = options.strict, .warning = options.warning, .format = options.format});
   Tokenizer tokenizer = Tokenizer::load(inside);
   check_vocabulary(tokenizer, model.config(), files.name());
   auto [modules, error] = load_modules(files, model, &tokenizer, options.strict);

@@ -17,6 +17,8 @@ void add(JsonWriter& json, const TextReport& texts) {
   }
   if (texts.invalid_lines > 0)
     json.field("invalid_lines", texts.invalid_lines).field("first_invalid", texts.first_invalid);
+  if (texts.dropped_lines > 0)
+    json.field("dropped_lines", texts.dropped_lines).field("first_dropped", texts.first_dropped);
 }
 
 void add(JsonWriter& json, std::string_view name, const PartSummary& part) {

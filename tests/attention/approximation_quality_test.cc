@@ -54,7 +54,7 @@ TEST(Performer, ComesCloserWithEveryFourfoldOfFeatures) {
   }
 }
 
-// Measured: 0.40, 0.31, 1.8·10⁻⁴. Random rows have no neighbours alike; only all of them are enough.
+// Measured: 0.40, 0.31, 1.8·10⁻⁴. Random rows have no neighbors alike; only all of them are enough.
 TEST(Nystrom, ComesCloserWithMoreLandmarksAndIsExactWithOneForEveryRow) {
   const Problem p(64, 64, 8, 1);
   double before = 10;
@@ -78,7 +78,7 @@ TEST(Linformer, WithIdentityMatricesIsExact) {
 
 // E and F that average segments: with keys and values that change slowly, the more rows the closer. Measured:
 // 0.98, 0.054, 0.0027, 0.
-TEST(Linformer, ComesCloserWithMoreRowsWhereNeighboursAreAlike) {
+TEST(Linformer, ComesCloserWithMoreRowsWhereNeighborsAreAlike) {
   Problem p(32, 64, 4, 1);
   for (size_t j = 0; j < p.m; ++j)
     for (size_t c = 0; c < p.d; ++c) {

@@ -31,7 +31,7 @@ class AttentionCase {
     v = random_floats(size_t(k_offsets.back()) * h * shape.dv, seed + 2);
   }
 
-  dot_product::Batch batch() const {
+  AttentionBatch batch() const {
     const size_t h = shape.heads;
     return {.q = {q.data(), size_t(q_offsets.back()), h * shape.d},
             .k = {k.data(), size_t(k_offsets.back()), h * shape.d},
@@ -51,7 +51,7 @@ struct AttentionResult {
   std::vector<float> out, weights;
 };
 
-inline AttentionResult run_exact(const dot_product::Batch& b, Team& team) {
+inline AttentionResult run_exact(const AttentionBatch& b, Team& team) {
   Guarded out(b.q.rows() * b.v.cols()), weights(dot_product::weights_size(b));
   Block workspace(dot_product::workspace_bytes(b, true, team.threads()));
   dot_product::exact(b, {out.data(), b.q.rows(), b.v.cols()}, weights.span(), workspace.data(), team);
@@ -59,7 +59,7 @@ inline AttentionResult run_exact(const dot_product::Batch& b, Team& team) {
   return {{out.span().begin(), out.span().end()}, {weights.span().begin(), weights.span().end()}};
 }
 
-inline std::vector<float> run_tiled(const dot_product::Batch& b, Team& team) {
+inline std::vector<float> run_tiled(const AttentionBatch& b, Team& team) {
   Guarded out(b.q.rows() * b.v.cols());
   Block workspace(dot_product::workspace_bytes(b, false, team.threads()));
   dot_product::tiled(b, {out.data(), b.q.rows(), b.v.cols()}, {}, workspace.data(), team);
@@ -69,7 +69,7 @@ inline std::vector<float> run_tiled(const dot_product::Batch& b, Team& team) {
 
 // Every sequence and head by itself, in double.
 struct Reference {
-  explicit Reference(const dot_product::Batch& b) : out(b.q.rows() * b.v.cols()) {
+  explicit Reference(const AttentionBatch& b) : out(b.q.rows() * b.v.cols()) {
     const size_t d = b.head_size(), dv = b.value_size();
     const auto head_of = [](Matrix<const float> m, size_t first, size_t rows, size_t head, size_t width) {
       return to_double(copy_of(m.slice_rows(first, rows).slice_cols(head * width, width)));

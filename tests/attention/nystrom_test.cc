@@ -66,7 +66,7 @@ TEST(Nystrom, ComesCloserToTheSoftmaxWithMoreLandmarks) {
   Workspace workspace;
   double before = 1e9;
   for (size_t landmarks : {2, 4, 8}) {
-    // Neighbours that are alike, as landmarks suppose: a smooth walk.
+    // Neighbors that are alike, as landmarks suppose: a smooth walk.
     LinearTimeCase c({{256}, {256}, 1, 8, 8}, Compute::nystrom({.landmarks = landmarks, .iterations = 20}));
     for (auto* x : {&c.q, &c.k})
       for (size_t i = 0; i < 256; ++i)

@@ -32,14 +32,14 @@ TEST(AttentionBits, AreTheSameAloneAndInAnyBatch) {
   Team team;
   test::on_every_target([&] {
     const AttentionCase c({kLengths, kLengths, 2, 8, 8}, 2);
-    const Batch all = c.batch();
+    const AttentionBatch all = c.batch();
     const auto exact = run_exact(all, team);
     const auto tiled = run_tiled(all, team);
     size_t weights_at = 0;
     for (size_t s = 0; s < all.sequences(); ++s) {
       const size_t n = all.queries(s), first = size_t(all.q_offsets[s]);
       const std::vector<int32_t> offsets{0, int32_t(n)};
-      Batch alone = all;
+      AttentionBatch alone = all;
       alone.q = all.q.slice_rows(first, n), alone.k = all.k.slice_rows(first, n),
       alone.v = all.v.slice_rows(first, n);
       alone.q_offsets = alone.k_offsets = offsets;
@@ -58,12 +58,12 @@ TEST(AttentionBits, OfAQueryDoNotDependOnTheOtherQueries) {
   Team team;
   test::on_every_target([&] {
     const AttentionCase c({{31}, {600}, 1, 8, 8}, 3);
-    const Batch all = c.batch();
+    const AttentionBatch all = c.batch();
     const auto exact = run_exact(all, team).out;
     const auto tiled = run_tiled(all, team);
     const std::vector<int32_t> one{0, 1};
     for (size_t i = 0; i < 31; ++i) {
-      Batch alone = all;
+      AttentionBatch alone = all;
       alone.q = all.q.slice_rows(i, 1), alone.q_offsets = one;
       ASSERT_TRUE(test::same_bits(run_exact(alone, team).out, std::span(exact).subspan(i * 8, 8))) << i;
       ASSERT_TRUE(test::same_bits(run_tiled(alone, team), std::span(tiled).subspan(i * 8, 8))) << i;

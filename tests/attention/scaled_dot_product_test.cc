@@ -22,7 +22,7 @@ struct Errors {
 
 void check(const AttentionShape& shape, Errors& worst, Team& team, float size = 1) {
   const AttentionCase c(shape, 11, size);
-  const Batch b = c.batch();
+  const AttentionBatch b = c.batch();
   const test::Reference expected(b);
   const auto exact = run_exact(b, team);
   const auto tiled = run_tiled(b, team);
@@ -106,11 +106,11 @@ TEST(Attention, TakesViewsOfOneQkvBuffer) {
     const std::vector<int32_t> offsets{0, 7, 7, 20};
     const auto qkv = test::random_floats(20 * 3 * hidden, 1);
     const Matrix<const float> all(qkv.data(), 20, 3 * hidden);
-    Batch strided{.q_offsets = offsets, .k_offsets = offsets, .heads = heads, .scale = 0.35f};
+    AttentionBatch strided{.q_offsets = offsets, .k_offsets = offsets, .heads = heads, .scale = 0.35f};
     strided.q = all.slice_cols(0, hidden), strided.k = all.slice_cols(hidden, hidden);
     strided.v = all.slice_cols(2 * hidden, hidden);
     const auto q = test::copy_of(strided.q), k = test::copy_of(strided.k), v = test::copy_of(strided.v);
-    Batch compact = strided;
+    AttentionBatch compact = strided;
     compact.q = {q.data(), 20, hidden}, compact.k = {k.data(), 20, hidden},
     compact.v = {v.data(), 20, hidden};
     const auto a = run_exact(strided, team), b = run_exact(compact, team);
@@ -125,7 +125,7 @@ TEST(Attention, LeavesTheGapsBetweenOutputRowsAlone) {
   Team team;
   test::on_every_target([&] {
     const AttentionCase c({{5}, {5}, 2, 8, 5}, 1);
-    const Batch b = c.batch();
+    const AttentionBatch b = c.batch();
     const auto expected = run_tiled(b, team);
     test::Guarded out(5 * 16);
     std::fill(out.span().begin(), out.span().end(), test::Guarded::guard());

@@ -98,8 +98,8 @@ TEST(Prepare, TakesTextsAndJsonLinesInOneCommand) {
   write_all(folder / "news.jsonl.gz", gzip("{\"text\": \"The cat. It sat.\"}\n"));
   const std::string books = (folder / "books/").string(), news = (folder / "news.jsonl.gz").string(),
                     vocab = (folder / "vocab.txt").string(), out = (folder / "shards").string();
-  const Result learnt = run({"vocab", books, news, "--field", "text", "--out", vocab});
-  ASSERT_EQ(learnt.code, 0) << learnt.err;
+  const Result learned = run({"vocab", books, news, "--field", "text", "--out", vocab});
+  ASSERT_EQ(learned.code, 0) << learned.err;
   const Result r = run({"prepare", books, news, "--field", "text", "--vocab", vocab, "--out", out, "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(json::parse(r.out)["train"]["documents"], 201);
@@ -129,8 +129,9 @@ TEST(Prepare, TextThatIsNoneIsSaidAndANamedFileThatIsSkippedIsNotSuccess) {
   const std::string vocab = (folder / "vocab.txt").string(), binary = (folder / "texts/b.bin").string();
   write_all(vocab, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n.\n");
   fs::create_directory(folder / "texts");
-  write_all(folder / "texts/a.txt", "The cat.\nThe caf\xE9.\nNa\xEFve.\n");
-  write_all(binary, std::string("the\0cat", 7));
+  write_all(folder / "texts/a.txt", "The cat.\n");
+  write_all(folder / "latin.txt", "The cat.\nThe caf\xE9.\nNa\xEFve.\n");
+  write_all(binary, std::string(100, '\0'));
   const auto prepare = [&](const std::string& out, std::vector<std::string> more) {
     std::vector<std::string> command = {"prepare", "--vocab", vocab, "--out", (folder / out).string()};
     command.insert(command.end(), more.begin(), more.end());
@@ -138,21 +139,83 @@ TEST(Prepare, TextThatIsNoneIsSaidAndANamedFileThatIsSkippedIsNotSuccess) {
   };
   const Result found = prepare("found", {(folder / "texts").string()});
   EXPECT_EQ(found.code, 0) << "what is found in a folder may be anything";
-  EXPECT_NE(found.err.find("b.bin is skipped: it has zero bytes"), std::string::npos) << found.err;
-  EXPECT_NE(found.err.find("a.txt: line 2 is not valid UTF-8"), std::string::npos) << found.err;
-  EXPECT_NE(found.out.find("2 lines are not valid UTF-8 (first: "), std::string::npos) << found.out;
-  const Result named = prepare("named", {(folder / "texts/a.txt").string(), binary, "--json", "-q"});
+  EXPECT_NE(found.err.find("b.bin is skipped: its bytes are no text"), std::string::npos) << found.err;
+  const Result latin = prepare("latin", {(folder / "latin.txt").string()});
+  EXPECT_EQ(latin.code, 1);
+  EXPECT_NE(latin.err.find("latin.txt:2: not valid UTF-8"), std::string::npos) << latin.err;
+  EXPECT_NE(latin.out.find("2 lines with bytes that are not UTF-8, or zero (first: "), std::string::npos)
+      << latin.out;
+  EXPECT_TRUE(fs::exists(folder / "latin/train-00000.tokens"));
+  const Result named = prepare("named", {(folder / "latin.txt").string(), binary, "--json", "-q"});
   EXPECT_EQ(named.code, 1);
   EXPECT_EQ(named.err, "");
   EXPECT_EQ(json::parse(named.out)["skipped"], json::array({binary}));
   EXPECT_EQ(json::parse(named.out)["invalid_lines"], 2);
   EXPECT_TRUE(fs::exists(folder / "named/train-00000.tokens"));
-  const Result strict = prepare("strict", {(folder / "texts").string(), "--strict"});
+  const Result strict = prepare("strict", {(folder / "latin.txt").string(), "--strict"});
   EXPECT_EQ(strict.code, 1);
-  EXPECT_NE(strict.err.find("line 2 is not valid UTF-8"), std::string::npos) << strict.err;
+  EXPECT_NE(strict.err.find("latin.txt:2: not valid UTF-8"), std::string::npos) << strict.err;
+  EXPECT_FALSE(fs::exists(folder / "strict/train-00000.tokens"));
   EXPECT_EQ(
       run({"vocab", "--out", (folder / "v.txt").string(), (folder / "texts/a.txt").string(), binary}).code,
       1);
+}
+
+TEST(Prepare, OneBadJsonLineIsLeftOutAndTheOthersAreNotLost) {
+  const TemporaryFolder folder;
+  const std::string vocab = (folder / "vocab.txt").string(), lines = (folder / "a.jsonl").string();
+  write_all(vocab, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n.\n");
+  write_all(lines, "{\"text\": \"The cat.\"}\n{\"text\": \"The\n{\"body\": \"The\"}\n{\"text\": \"The.\"}\n");
+  const auto prepare = [&](const std::string& out, std::vector<std::string> more) {
+    more.insert(more.begin(), {"prepare", "--vocab", vocab, "--out", (folder / out).string(), lines});
+    return run(more);
+  };
+  const Result r = prepare("plain", {});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("a.jsonl:2"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("a.jsonl:3: there is no key \"text\"; the line is left out"), std::string::npos)
+      << r.err;
+  EXPECT_NE(r.out.find("2 documents"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("left out 2 JSON lines (first: " + lines + ":2)"), std::string::npos) << r.out;
+  const json report = json::parse(prepare("json", {"--json", "-q"}).out);
+  EXPECT_EQ(report["dropped_lines"], 2);
+  EXPECT_EQ(report["first_dropped"], lines + ":2");
+  EXPECT_EQ(report["train"]["documents"], 2);
+  EXPECT_FALSE(fs::exists(folder / "strict/train-00000.tokens"));
+  EXPECT_EQ(prepare("strict", {"--strict"}).code, 1);
+  EXPECT_EQ(run({"vocab", "--out", (folder / "v.txt").string(), lines}).code, 1);
+  EXPECT_TRUE(fs::exists(folder / "v.txt"));
+  const Result wrong = prepare("wrong", {"--field", "title"});
+  EXPECT_EQ(wrong.code, 2) << "not one line has it";
+  EXPECT_NE(wrong.err.find("--field is the key that has the text"), std::string::npos) << wrong.err;
+}
+
+// No command writes over what it reads, or over a file that it did not make.
+TEST(Prepare, LeavesAShardsJsonOfAnothersAndItsInputsAlone) {
+  const TemporaryFolder folder;
+  const std::string vocab = (folder / "vocab.txt").string(), mine = (folder / "data/shards.json").string();
+  write_all(vocab, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n.\n");
+  write_all(folder / "text.txt", "The cat.\n");
+  fs::create_directory(folder / "data");
+  const std::string lines = "{\"text\": \"The cat.\"}\n";
+  write_all(mine, lines);
+  const auto prepare = [&](const std::string& from, std::vector<std::string> more) {
+    more.insert(more.begin(), {"prepare", from, "--vocab", vocab, "--out", (folder / "data").string()});
+    return run(more);
+  };
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--force"}}) {
+    const Result r = prepare(mine, more);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("shards.json would be read and written over"), std::string::npos) << r.err;
+    EXPECT_EQ(read_all(mine), lines);
+  }
+  const Result r = prepare((folder / "text.txt").string(), {});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("shards.json is there already, and is not a list of shards"), std::string::npos)
+      << r.err;
+  EXPECT_EQ(read_all(mine), lines);
+  EXPECT_EQ(prepare((folder / "text.txt").string(), {"--force"}).code, 0);
+  EXPECT_EQ(prepare((folder / "text.txt").string(), {}).code, 0) << "it is its own now";
 }
 
 TEST(Prepare, WrongCommandLinesSayWhatToDo) {

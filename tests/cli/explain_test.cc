@@ -124,6 +124,9 @@ TEST(Explain, QueryIsAWordItsLabelOrItsPlace) {
   EXPECT_NE(me.find("\"me\"·\"me\": .22·.20 + .40·.32 = .1720"), std::string::npos) << me;
   EXPECT_EQ(run({"explain", "--query", "3"}).out, me);
   EXPECT_EQ(run({"explain", "--query", "ME"}).out, me);
+  const Result none = run({"explain", "--query", "dragon"});
+  EXPECT_EQ(none.code, 2) << "the option is wrong, not the text";
+  EXPECT_NE(none.err.find("there is no token"), std::string::npos) << none.err;
   const auto query = [&](const std::string& word) {
     const Result r =
         run({"explain", "-m", model.name(), "the bank, unbelievable! The river bank.", "--query", word});
@@ -285,8 +288,8 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
   const std::vector<Wrong> all = {
       {{"--layer", "2"}, 2, "no layer 2: the worked example has 1", "--layer 1"},
       {{"--head", "3"}, 2, "no head 3: the worked example has 2", "--head 2"},
-      {{"--query", "us"}, 1, "no token \"us\"", "You found me"},
-      {{"--query", "4"}, 1, "no token \"4\"", "from 1 to 3"},
+      {{"--query", "us"}, 2, "no token \"us\"", "You found me"},
+      {{"--query", "4"}, 2, "no token \"4\"", "from 1 to 3"},
       {{"--head", "0"}, 2, "whole number from 1", "--head 1"},
       {{"You found me"}, 2, "no model was given", "BERTIE_MODEL"},
       {{"--json", "--query", "me"}, 2, "--query has no place", "leave --query out"},
@@ -294,8 +297,8 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
       {{"-m", "/no/such/model"}, 1, "no model \"/no/such/model\"", "config.json"},
       {{"-m", model.name(), "--layer", "3", "you"}, 2, "no layer 3: this model has 2", "--layer 2"},
       {{"-m", model.name(), "--head", "3", "you"}, 2, "no head 3: this model has 2", "--head 2"},
-      {{"-m", model.name(), "--query", "river", "you"}, 1, "no token \"river\"", "[CLS] you [SEP]"},
-      {{"-m", model.name(), "--query", "", "you"}, 1, "no token \"\"", "from 1 to 3"},
+      {{"-m", model.name(), "--query", "river", "you"}, 2, "no token \"river\"", "[CLS] you [SEP]"},
+      {{"-m", model.name(), "--query", "", "you"}, 2, "no token \"\"", "from 1 to 3"},
       {{"-m", model.name(), ""}, 1, "no words", "at least one word"},
       {{"-m", model.name(), " \t "}, 1, "no words", "at least one word"},
       {{"-m", model.name(), "you", "--pair", ""}, 1, "no words", "at least one word"},

@@ -122,6 +122,34 @@ TEST(Outputs, OfWorkThatIsStoppedHaveTheRowsThatAreDone) {
   EXPECT_EQ(npy.values, read_npy(folder / "w.npy").values) << whole.err;
 }
 
+TEST(Outputs, OfWorkThatEndsWithAnErrorHaveTheRowsThatAreDone) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 300; ++i) lines += "you\n";
+  write_all(folder / "texts", lines + "caf\xE9\nme\n");
+  const Result r =
+      run({"embed", "-m", model.name(), "--strict", "--npy", folder / "v.npy", "-f", folder / "texts"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("v.npy has the first 300 rows"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("texts:301: not valid UTF-8"), std::string::npos) << r.err;
+  EXPECT_EQ(read_npy(folder / "v.npy").shape, (std::vector<size_t>{300, 64}));
+}
+
+// A disk that is full: there is nothing to keep, and nothing is left.
+TEST(Outputs, ThatCannotBeWrittenAreNotKept) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) lines += "you\n";
+  write_all(folder / "texts", lines);
+  const Result r = run_shell("ulimit -f 200; trap '' XFSZ; $BERTIE embed -m " + model.name() + " --npy " +
+                             (folder / "v.npy").string() + " -f " + (folder / "texts").string());
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_EQ(r.err.find("has the first"), std::string::npos) << r.err;
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
 TEST(Outputs, OfWorkThatIsStoppedBeforeItsFirstRowAreNotThere) {
   const ModelFolder model;
   const TemporaryFolder folder;

@@ -328,4 +328,16 @@ TEST(Tasks, ThePageShowsWhatTheProgramPrints) {
   EXPECT_GE(commands, 9u);
 }
 
+// One question about a whole book is one block: without a word in between that is minutes of silence.
+TEST(Answer, SaysHowFarItIsWithinOneLongContext) {
+  const TemporaryFolder folder;
+  std::string book;
+  for (int i = 0; i < 50'000; ++i) book += kHarbour + " ";
+  write_all(folder / "book.txt", book);
+  const Result r = run({"answer", "-v", "-t", "1", "-m", golden("question-answering-bert"), "--json",
+                        "--context", folder / "book.txt", "Who came?"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_NE(r.err.find("0 of 1 questions after "), std::string::npos) << r.err;
+}
+
 }  // namespace

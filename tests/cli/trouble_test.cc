@@ -231,7 +231,7 @@ TEST_F(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
   EXPECT_NE(r.out.find("--file"), std::string::npos) << r.out;
 }
 
-TEST_F(Terminal, ColoursAreForTerminalsThatWantThem) {
+TEST_F(Terminal, ColorsAreForTerminalsThatWantThem) {
   for (const std::string command : {"demo", "explain"}) {
     EXPECT_NE(run({command}, {.terminal = true}).out.find("\x1b["), std::string::npos);
     EXPECT_EQ(run({command}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),

@@ -39,7 +39,7 @@ double chi_squared(const std::vector<int>& counts) {
   return statistic;
 }
 
-TEST(Random, BelowStaysBelowAndFavoursNobody) {
+TEST(Random, BelowStaysBelowAndFavorsNobody) {
   Random random(7);
   for (uint32_t n : {1u, 2u, 3u, 5u, 10u, 97u}) {
     std::vector<int> counts(n);

@@ -314,7 +314,7 @@ TEST_F(HubPull, ANameThatIsNotThereGivesTheNearestThatIs) {
 TEST_F(HubPull, NamesThatAreNoNamesNeverReachTheNetwork) {
   for (const char* name : {"", "/etc", "../x", "a/b/c", "a--b", "a..b", "org/", "/model", "-a/b", "a b", "x@",
                            "x@../y", "http://host/a", "a.git", "a\nb"})
-    expect_failure("is not a model's name", "organisation/model", name);
+    expect_failure("is not a model's name", "organization/model", name);
   EXPECT_TRUE(server_.requests().empty());
 }
 

@@ -250,7 +250,7 @@ TEST(AtomicFile, AProcessKilledInTheMiddleLeavesTheOldFile) {
   EXPECT_EQ(read_all(file), "old");
 }
 
-TEST(AtomicFile, TheUmaskIsHonouredAndNotTouched) {
+TEST(AtomicFile, TheUmaskIsHonoredAndNotTouched) {
   const test::TempFolder folder;
   const mode_t before = umask(027);
   {

@@ -159,7 +159,7 @@ TEST(LayerNorm, CarriesNaNAndInfThroughItsRowAlone) {
   });
 }
 
-TEST(LayerNorm, OfARowDoesNotDependOnItsNeighboursOrTheTeam) {
+TEST(LayerNorm, OfARowDoesNotDependOnItsNeighborsOrTheTeam) {
   test::on_every_target([&] {
     Case c(50, 100, 3);
     std::vector<float> all(50 * 100), row(100);

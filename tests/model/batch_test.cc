@@ -129,6 +129,28 @@ TEST(RunMemory, StaysAtWhatTheLargestOfTenThousandBatchesNeeds) {
   EXPECT_EQ(run.memory(), largest);
 }
 
+TEST(RunMemory, GrowsByWhatEachTokenIsSaidToTake) {
+  for (const char* type : {"bert", "albert", "gpt2"}) {
+    const Config config{.model_type = type,
+                        .layers = 2,
+                        .hidden = 256,
+                        .heads = 4,
+                        .intermediate = 1024,
+                        .vocabulary = 10,
+                        .positions = 64};
+    const Model model = Model::random(config);
+    const auto memory_for = [&](size_t sequences) {
+      bertie::Run run(model, 2);
+      run.forward(test::Packed(std::vector(sequences, test::Sentence(64, 1)), 1).batch());
+      return double(run.memory());
+    };
+    // An arena grows by a quarter more than asked, to a multiple of 2 MiB.
+    const double expected = 1.25 * 64 * 64 * double(bertie::Run::bytes_per_token(model));
+    EXPECT_NEAR(memory_for(128) - memory_for(64), expected, 0x1p21) << type;
+    EXPECT_GT(expected, 10 * 0x1p21) << "or the test sees nothing";
+  }
+}
+
 TEST(RunMemory, GrowsWithTheTokensNotWithTheirSquareOnTheFastPath) {
   Config config = kTiny;
   config.positions = 4096;

@@ -1,10 +1,11 @@
 // Google's bert-base-uncased with its real weights against Hugging Face transformers
 // (tests/golden/bert-base-uncased, made by tools/make_bert_base_golden.py): every attention weight of every
-// layer and head. Runs where the model is: $BERTIE_BERT_BASE, a folder with config.json and
-// model.safetensors.
+// layer and head. Runs where the model is: $BERTIE_BERT_BASE, or models/bert-base-uncased in $BERTIE_DATA, a
+// folder with config.json and model.safetensors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "bertie/model.h"
 #include "support/data.h"
@@ -14,8 +15,11 @@ namespace bertie {
 namespace {
 
 TEST(BertBase, EqualsTransformersInEveryAttentionWeight) {
-  const char* const folder = std::getenv("BERTIE_BERT_BASE");
-  if (!folder) GTEST_SKIP() << "$BERTIE_BERT_BASE does not say where bert-base-uncased is";
+  const char* const named = std::getenv("BERTIE_BERT_BASE");
+  const std::filesystem::path folder = named ? named : test::data("models/bert-base-uncased");
+  if (!std::filesystem::exists(folder))
+    GTEST_SKIP() << folder
+                 << " is not here, and $BERTIE_BERT_BASE names no other folder of bert-base-uncased";
   const Model model = Model::load(folder);
   const test::Expected expected(test::source_dir() / "tests/golden/bert-base-uncased/expected.safetensors");
   bertie::Run run(model);

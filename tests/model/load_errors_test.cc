@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "bertie/model.h"
-#include "model/spoilt.h"
+#include "model/spoiled.h"
 #include "support/expect_error.h"
 
 namespace bertie {
@@ -12,8 +12,8 @@ using nlohmann::json;
 using test::expect_error;
 using test::rename;
 
-struct Checkpoint : test::Spoilt {
-  Checkpoint() : Spoilt("models/plain") {}
+struct Checkpoint : test::Spoiled {
+  Checkpoint() : Spoiled("models/plain") {}
   Model load() const { return Model::load(path()); }
 };
 

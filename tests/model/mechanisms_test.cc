@@ -206,6 +206,14 @@ TEST(MechanismConfig, ComesBackWhateverItsNumbers) {
   }
 }
 
+TEST(MechanismConfig, ACausalLookIsStandardInACausalModel) {
+  Config config;
+  config.attention.look = Look::causal();
+  EXPECT_NE(config.to_json().find("\"attention\":"), std::string::npos);
+  config.model_type = "gpt2";
+  EXPECT_EQ(config.to_json().find("\"attention\":"), std::string::npos);
+}
+
 TEST(MechanismConfig, RefusesWhatDoesNotGoTogether) {
   const auto refused = [](AttentionConfig attention, bool causal) {
     Config c = config_of({"", attention, causal}, 16);

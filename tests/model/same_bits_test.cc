@@ -36,9 +36,9 @@ void shuffle(std::vector<size_t>& order, Random& random) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(uint32_t(i))]);
 }
 
-void check_any_batch_and_order(const Config& config, std::span<const size_t> lengths, int threads,
-                               int rounds) {
-  const Model model = Model::random(config, 3);
+void check_any_batch_and_order(const Config& config, std::span<const size_t> lengths, int threads, int rounds,
+                               WeightFormat format = WeightFormat::kFloat32) {
+  const Model model = Model::random(config, 3, {}, format);
   bertie::Run run(model, threads);
   Random random(4);
   std::vector<Sentence> sentences;
@@ -71,6 +71,13 @@ TEST(SameBits, AloneAndInAnyBatchAndOrderOfASmallModel) {
 TEST(SameBits, AloneAndInAnyBatchAndOrderAtMiniLmsShape) {
   const size_t lengths[] = {1, 4, 9, 17, 40, 65, 128, 300};
   check_any_batch_and_order(kMiniLm, lengths, 2, 4);
+}
+
+TEST(SameBits, AloneAndInAnyBatchAndOrderWithWeightsInBf16) {
+  const size_t lengths[] = {1, 2, 0, 7, 15, 33, 64};
+  test::on_every_target([&] { check_any_batch_and_order(kSmall, lengths, 2, 8, WeightFormat::kBFloat16); });
+  const size_t longer[] = {1, 17, 65, 300};
+  check_any_batch_and_order(kMiniLm, longer, 2, 3, WeightFormat::kBFloat16);
 }
 
 TEST(SameBits, OfOneSentenceHoldForAnyCompanyAtAll) {

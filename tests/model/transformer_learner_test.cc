@@ -220,6 +220,14 @@ TEST(TransformerLearner, WhatDoesNotFitIsAnError) {
   training = pairs.training();
   training.terms = {&few, 1};
   EXPECT_THROW(learner->learn(training, sums), Error);
+  const std::vector<float> logits(pairs.targets.size() * kSmall.vocabulary);
+  const Matrix<const float> teacher(logits.data(), pairs.targets.size(), kSmall.vocabulary);
+  const LossTerm cold{.head = Head::kCausalLm, .teacher = teacher, .temperature = 0};
+  const LossTerm both{.head = Head::kCausalLm, .targets = pairs.targets, .teacher = teacher};
+  for (const LossTerm& term : {cold, both}) {
+    training.terms = {&term, 1};
+    EXPECT_THROW(learner->learn(training, sums), Error);
+  }
   EXPECT_NO_THROW(learner->learn(pairs.training(), sums));
 }
 

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "model/spoilt.h"
+#include "model/spoiled.h"
 #include "support/expect_error.h"
 #include "support/sentences.h"
 #include "support/targets.h"
@@ -293,8 +293,8 @@ TEST(TransformerErrors, OfRunsNameWhatIsWrong) {
   expect_error("sequence 0 has 42 tokens", [&] { run.decode(good, {}, cache); });
 }
 
-struct Checkpoint : test::Spoilt {
-  Checkpoint() : Spoilt("families/marian-seq2seq-0") {}
+struct Checkpoint : test::Spoiled {
+  Checkpoint() : Spoiled("families/marian-seq2seq-0") {}
   Transformer load() const { return Transformer::load(path()); }
 };
 

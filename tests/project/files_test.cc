@@ -46,6 +46,7 @@ TEST(PublicHeaders, ThatMissAnIncludeWouldBeSeen) {
 }
 
 TEST(Library, NeedsNeitherOneDnnNorOpenMp) {
+  if (!BERTIE_SHARED) GTEST_SKIP() << "BUILD_SHARED_LIBS is OFF";
   const fs::path library = fs::path(BERTIE_BINARY_DIR) / "libbertie.so";
   ASSERT_TRUE(fs::exists(library)) << library << " is not built";
   const auto [ok, needed] = shell("objdump -p '" + library.string() + "'");
@@ -57,6 +58,7 @@ TEST(Library, NeedsNeitherOneDnnNorOpenMp) {
 }
 
 TEST(Library, ExportsItsOwnNamesOnly) {
+  if (!BERTIE_SHARED) GTEST_SKIP() << "BUILD_SHARED_LIBS is OFF";
   const fs::path library = fs::path(BERTIE_BINARY_DIR) / "libbertie.so";
   ASSERT_TRUE(fs::exists(library)) << library << " is not built";
   const auto [ok, symbols] = shell("nm -D --defined-only -C '" + library.string() + "'");
@@ -65,6 +67,20 @@ TEST(Library, ExportsItsOwnNamesOnly) {
   for (const char* inside :
        {"bertie::kernels::", "bertie::io::", "bertie::dot_product::", "bertie::Arena", "bertie::Team"})
     EXPECT_EQ(symbols.find(inside), std::string::npos) << inside;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Readme, ShowsAProgramThatIsCompiledAndRun) {
+  const std::string page = text_of(test::source_dir() / "README.md"), open = "```cpp\n";
+  const size_t begin = page.find(open) + open.size(), end = page.find("```", begin);
+  const std::string example = text_of(test::source_dir() / "examples/hello.cc");
+  const size_t code = example.find("#include");
+  ASSERT_NE(code, example.npos);
+  EXPECT_EQ(page.substr(begin, end - begin), example.substr(code));
 }
 
 size_t lines_of(const fs::path& file) {

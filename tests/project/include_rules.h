@@ -59,6 +59,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"transformer.h", "model"},
     {"utf8.h", "text"},
     {"view.h", "core"},
+    {"weight_format.h", "kernels"},
 };
 
 // The header that a line includes: its name, and whether in quotes.

@@ -8,7 +8,7 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
-#include "io/convert.h"
+#include "io/half.h"
 #include "io/safetensors_writer.h"
 #include "support/data.h"
 #include "support/expect_error.h"

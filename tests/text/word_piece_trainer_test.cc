@@ -83,7 +83,7 @@ TEST(WordCounts, AddsUpAndForgetsTheRare) {
   EXPECT_EQ(all.size(), 0u);
 }
 
-TEST(WordPieceTrainer, JoinsTheMostFrequentNeighboursFirst) {
+TEST(WordPieceTrainer, JoinsTheMostFrequentNeighborsFirst) {
   const WordCounts counts = counts_of(
       "hug hug hug hug hug hug hug hug hug hug pug pug pug pug pug "
       "pun pun pun pun pun pun pun pun pun pun pun pun bun bun bun bun hugs hugs hugs hugs hugs");

@@ -68,8 +68,22 @@ TEST(Corpus, JsonThatIsNotRightIsNamedByItsLine) {
   const auto expect = [&](std::string_view line, const std::string& part) {
     const std::string file =
         folder.write("bad.jsonl", "{\"text\": \"fine\"}\n" + std::string(line) + "\n").string();
-    expect_error("bad.jsonl: line 2", [&] { read({.inputs = {file}, .field = "text"}); });
-    expect_error(part, [&] { read({.inputs = {file}, .field = "text"}); });
+    const TextOptions strict{.inputs = {file}, .field = "text", .strict = true};
+    expect_error("bad.jsonl:2", [&] { read(strict); });
+    expect_error(part, [&] { read(strict); });
+    TextOptions options{.inputs = {file}};
+    std::vector<std::string> warnings;
+    options.warning = [&](const std::string& what, const std::string&) { warnings.push_back(what); };
+    Corpus corpus(options);
+    std::string document;
+    EXPECT_TRUE(corpus.next(document));
+    EXPECT_EQ(document, "fine");
+    EXPECT_FALSE(corpus.next(document));
+    EXPECT_EQ(corpus.report().dropped_lines, 1u) << line;
+    EXPECT_EQ(corpus.report().first_dropped, file + ":2");
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("bad.jsonl:2"), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find(part), std::string::npos) << warnings[0];
   };
   expect("{\"text\": 5}", "is not a string");
   expect("{\"text\": [\"a\"]}", "is not a string");
@@ -78,8 +92,37 @@ TEST(Corpus, JsonThatIsNotRightIsNamedByItsLine) {
   expect("[\"text\"]", "not a JSON object");
   expect("\"text\"", "not a JSON object");
   expect("7", "not a JSON object");
-  expect("{\"text\": \"a", "line 2");
-  expect("plain text", "line 2");
+  expect("{\"text\": \"a", "not valid JSON");
+  expect("plain text", "not valid JSON");
+  expect("{\"text\": \"caf\xE9\"}", "ill-formed UTF-8");
+}
+
+TEST(Corpus, JsonLinesOfWhichNotOneIsGoodAreAnError) {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 3; ++i) lines += "{\"body\": \"One.\"}\n";
+  const std::string file = folder.write("a.jsonl", lines).string();
+  expect_error("a.jsonl:1: there is no key \"text\"", [&] { read({.inputs = {file}}); });
+  // It is not read to its end for that.
+  while (lines.size() < 1'000'000) lines += lines;
+  const TextOptions options{.inputs = {folder.write("b.jsonl", lines).string()}};
+  Corpus corpus(options);
+  std::string document;
+  expect_error("b.jsonl:1: there is no key \"text\"", [&] { corpus.next(document); });
+  EXPECT_EQ(corpus.report().dropped_lines, 1000u);
+}
+
+TEST(Corpus, OfManyBadJsonLinesTheFirstTenAreNamedAndAllAreCounted) {
+  const TempFolder folder;
+  std::string lines = "{\"text\": \"One.\"}\n";
+  for (int i = 0; i < 1500; ++i) lines += "{\n";
+  size_t warnings = 0;
+  const TextOptions options{.inputs = {folder.write("a.jsonl", lines).string()},
+                            .warning = [&](const std::string&, const std::string&) { ++warnings; }};
+  Corpus corpus(options);
+  for (std::string document; corpus.next(document);) EXPECT_EQ(document, "One.");
+  EXPECT_EQ(corpus.report().dropped_lines, 1500u);
+  EXPECT_EQ(warnings, 10u);
 }
 
 TEST(Corpus, LongDocumentsAndLongLinesGoOnAsOthersAndNothingIsLost) {
@@ -140,7 +183,7 @@ TEST(Corpus, WarnsOnceOfTextThatLooksLikeJsonAndOfEveryFileThatIsNoText) {
   const TempFolder folder;
   folder.write("a.txt", "{\"text\": \"One.\"}");
   folder.write("b.txt", "\n {\"text\": \"Two.\"}");
-  folder.write("c.bin", std::string_view("abc\0def", 7));
+  folder.write("c.bin", std::string(200, '\0') + "ELF");
   folder.write("d.txt", "Four {\"");
   folder.write("e.bin", std::string_view("\0", 1));
   std::vector<std::string> warnings;
@@ -154,11 +197,54 @@ TEST(Corpus, WarnsOnceOfTextThatLooksLikeJsonAndOfEveryFileThatIsNoText) {
   EXPECT_NE(warnings[2].find("e.bin is skipped"), std::string::npos) << warnings[2];
 }
 
-// One zero byte, and a file is no text: that is told to whoever named it.
+// A text in UTF-16, or a picture, which has all bytes equally often.
+TEST(Corpus, FilesThatAreNoTextAreKnownByTheirBytes) {
+  const TempFolder folder;
+  std::string picture = "JFIF", marked = "\xFF\xFE", plain;
+  for (int i = 0; i < 5000; ++i) picture += char(i * 7919 >> 3);
+  for (const char c : std::string("Hello, this is a text."))
+    marked += c, marked += '\0', plain += c, plain += '\0';
+  for (const std::string& bytes : {picture, marked, plain, std::string("\xFE\xFF\x4F\x60")}) {
+    const TextOptions options{.inputs = {folder.write("a", bytes).string()}};
+    Corpus corpus(options);
+    std::string document;
+    EXPECT_FALSE(corpus.next(document)) << bytes.substr(0, 10);
+    EXPECT_EQ(corpus.report().skipped.size(), 1u);
+  }
+}
+
+// Wherever in the file it is.
+TEST(Corpus, AZeroByteInATextIsABadByteOfItsLineAlone) {
+  const TempFolder folder;
+  std::string text = "One.\n\nTw";
+  text += '\0';
+  text += "o.\n\n";
+  while (text.size() < 400'000) text += "Three.\n";
+  text += "\nFo";
+  text += '\0';
+  text += "ur.\n";
+  TextOptions options{.inputs = {folder.write("a.txt", text).string()}};
+  Corpus corpus(options);
+  Documents all;
+  for (std::string document; corpus.next(document);) all.push_back(document);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0], "One.");
+  EXPECT_EQ(all[1], "Tw\xEF\xBF\xBDo.");
+  EXPECT_EQ(all[3], "Fo\xEF\xBF\xBDur.");
+  EXPECT_TRUE(corpus.report().skipped.empty());
+  EXPECT_EQ(corpus.report().invalid_lines, 2u);
+  EXPECT_EQ(corpus.report().first_invalid, options.inputs[0] + ":3");
+  options.strict = true;
+  expect_error("a.txt:3: a zero byte", [&] { read(options); });
+  const std::string json = folder.write("a.jsonl", "{\"text\": \"a\\u0000b\"}").string();
+  EXPECT_EQ(read({.inputs = {json}}), Documents{"a\xEF\xBF\xBD"
+                                                "b"});
+}
+
 TEST(Corpus, SkippedFilesAreInTheReport) {
   const TempFolder folder;
   fs::create_directory(folder.path() / "texts");
-  folder.write("texts/a.bin", std::string_view("abc\0def", 7));
+  folder.write("texts/a.bin", std::string(100, '\0'));
   folder.write("texts/b.txt", "One.");
   const std::string named = folder.write("c.bin", std::string_view("\0", 1)).string();
   TextOptions options{.inputs = {(folder.path() / "texts").string(), named}};
@@ -170,7 +256,7 @@ TEST(Corpus, SkippedFilesAreInTheReport) {
   EXPECT_EQ(corpus.report().skipped[1].path, named);
   EXPECT_TRUE(corpus.report().skipped[1].named);
   options.strict = true;
-  expect_error("a.bin: it has zero bytes in it", [&] { read(options); });
+  expect_error("a.bin: its bytes are no text", [&] { read(options); });
 }
 
 TEST(Corpus, LinesThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
@@ -186,11 +272,11 @@ TEST(Corpus, LinesThatAreNotUtf8AreCountedAndTheFirstIsNamed) {
   for (std::string document; corpus.next(document);) all.push_back(document);
   EXPECT_EQ(all.back(), "Caf\xE9.\nNa\xEFve caf\xE9.\nTwo.") << "the text is used as it is";
   EXPECT_EQ(corpus.report().invalid_lines, 2u);
-  EXPECT_EQ(corpus.report().first_invalid, latin + ": line 3");
+  EXPECT_EQ(corpus.report().first_invalid, latin + ":3");
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("b.txt: line 3 is not valid UTF-8"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("b.txt:3: not valid UTF-8"), std::string::npos) << warnings[0];
   options.strict = true;
-  expect_error("b.txt: line 3 is not valid UTF-8", [&] { read(options); });
+  expect_error("b.txt:3: not valid UTF-8", [&] { read(options); });
 }
 
 // Cut in pieces, it still is one line; and a cut does not break a character.
@@ -203,7 +289,7 @@ TEST(Corpus, ALongLineIsCountedOnce) {
   for (std::string document; corpus.next(document);) {
   }
   EXPECT_EQ(corpus.report().invalid_lines, 2u);
-  EXPECT_EQ(corpus.report().first_invalid, options.inputs[0] + ": line 2");
+  EXPECT_EQ(corpus.report().first_invalid, options.inputs[0] + ":2");
 }
 
 TEST(Corpus, WhatIsNotThereIsAnError) {

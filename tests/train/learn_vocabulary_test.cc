@@ -21,7 +21,7 @@ TEST(LearnVocabulary, WritesWhatTokenizerLoads) {
   EXPECT_EQ(learned.tokens[4], "[MASK]");
   EXPECT_EQ(learned.words, 8u);
   EXPECT_EQ(learned.texts.invalid_lines, 1u);
-  EXPECT_EQ(learned.texts.first_invalid, o.texts.inputs[0] + ": line 2");
+  EXPECT_EQ(learned.texts.first_invalid, o.texts.inputs[0] + ":2");
   EXPECT_EQ(Tokenizer::load(folder.path() / "model").vocab_size(), learned.tokens.size());
   expect_error("is there already", [&] { learn_vocabulary(o); });
   o.force = true;

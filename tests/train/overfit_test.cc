@@ -13,7 +13,7 @@ struct ByHeart {
   std::vector<Head> heads;
 };
 
-TEST(Overfit, OneBatchIsLearntByHeart) {
+TEST(Overfit, OneBatchIsLearnedByHeart) {
   using enum Head;
   for (const ByHeart& c : {ByHeart{"bert", {kMaskedLm, kNextSentence}},
                            {"albert", {kMaskedLm, kNextSentence}},

@@ -50,6 +50,17 @@ struct TrainedRun {
   fs::path at(uint64_t step) const { return options.out / RunFolder::name_of(step); }
 };
 
+TEST(RunFolder, WhatIsNoLinkIsNotReplacedByOne) {
+  for (const char* name : {"last", "best"}) {
+    TrainedRun run;
+    fs::create_directories(run.options.out);
+    std::ofstream(run.options.out / name) << "mine";
+    expect_error("is there already, and is not a link to a checkpoint", [&] { run.go(20); });
+    EXPECT_EQ(read_all(run.options.out / name), "mine");
+    EXPECT_FALSE(fs::exists(run.at(20))) << "before the work";
+  }
+}
+
 TEST(RunFolder, ACheckpointHasEverything) {
   TrainedRun run;
   run.go(20);

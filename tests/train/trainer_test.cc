@@ -200,6 +200,16 @@ TEST(Trainer, GivesUpWhenNoStepCanBeTaken) {
   expect_error("100 steps in a row", [&] { f.trainer(o).run(); });
 }
 
+TEST(Trainer, IsNoSuccessWhereEveryStepWasSkipped) {
+  TempFolder folder;
+  Fixture f;
+  TrainOptions o = fake_options(folder.path());
+  o.steps = 7;
+  f.learner.spoil = [](std::span<float> g) { g[0] = kInf; };
+  expect_error("all 7 steps were skipped", [&] { f.trainer(o).run(); });
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "last")) << "there is nothing to save";
+}
+
 TEST(Trainer, EvaluatesOnHeldOutDataKeepsTheBestAndLosesPatience) {
   TempFolder folder;
   Fixture f;
@@ -330,8 +340,10 @@ TEST(Trainer, GoesOnAfterALossThatWasNotFinite) {
   TempFolder folder;
   TrainOptions o = fake_options(folder.path());
   Fixture f;
+  Trainer trainer = f.trainer(o);
+  trainer.step();
   for (float& p : f.learner.parameters()) p = kNaN;
-  f.trainer(o).run();
+  EXPECT_EQ(trainer.run().skipped, 39u);
   o.resume = true, o.steps = 41;
   EXPECT_EQ(Fixture().trainer(o).run().step, 41u);
 }
@@ -405,7 +417,7 @@ TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   b.trainer(o, {.warning = [&](std::string_view w) { warnings.emplace_back(w); }}).run();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0], "the run continues with another batch: 16, not 8");
-  EXPECT_EQ(warnings[1], "the run continues with another optimiser: lamb, not adamw");
+  EXPECT_EQ(warnings[1], "the run continues with another optimizer: lamb, not adamw");
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ int answer_command(const Settings& settings) {
   size_t cut_questions = 0;
   const int code = for_each_input(
       settings, inputs, {.what = "questions"},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
         std::vector<Question> questions;
         for (const Input& input : block) questions.push_back({input.a, input.b});
         return model.answer(questions, options);

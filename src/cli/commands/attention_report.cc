@@ -38,11 +38,9 @@ std::string window_against_full(const std::vector<AttentionPoint>& points, bool 
   const double faster = full->milliseconds / window->milliseconds, fewer = full->pairs / window->pairs;
   return fmt::format(
       "At n = {}, {}: window256 takes {} and full attention {}, {:.1f} times as long. The window sees "
-      "1/{:.1f} of the pairs of tokens, so a pair costs {:.2f} times what it costs full attention: {} 25% of "
-      "proportional.",
+      "1/{:.1f} of the pairs of tokens, so a pair costs {:.2f} times what it costs full attention.",
       window->n, backward ? "forward and backward" : "forward", readable_time(window->milliseconds),
-      readable_time(full->milliseconds), faster, fewer, fewer / faster,
-      fewer / faster <= 1.25 ? "within" : "not within");
+      readable_time(full->milliseconds), faster, fewer, fewer / faster);
 }
 
 std::string growth_row(const std::vector<AttentionPoint>& points, const AttentionPoint& last) {

@@ -15,6 +15,7 @@
 #include "bertie/model.h"
 #include "bertie/text_model.h"
 #include "cli/commands/sst2_lengths.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/terminal/terminal.h"
 
@@ -32,6 +33,10 @@ std::vector<int32_t> random_ids(size_t count, size_t vocabulary) {
   std::vector<int32_t> ids(count);
   for (int32_t& id : ids) id = int32_t(random() % vocabulary);
   return ids;
+}
+
+std::string_view in_bf16(const Settings& settings) {
+  return weight_format(settings) == WeightFormat::kBFloat16 ? " held in bf16" : "";
 }
 
 void print_line(JsonWriter& json) {
@@ -81,15 +86,15 @@ int bench_encode(const Settings& settings) {
   const auto all_shapes = shapes(settings);
   if (!settings.json) {
     print(
-        "Forward passes in fp32 with random weights ({}). Peak is fused multiply-adds alone: the best pass "
-        "is\n"
+        "Forward passes in fp32 with random weights{} ({}). Peak is fused multiply-adds alone: the best "
+        "pass is\n"
         "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
-        instruction_set());
+        in_bf16(settings), instruction_set());
     print("{:<17}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
           "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
   }
   for (const auto& [model_name, config] : all_configs) {
-    const Model model = Model::random(config);
+    const Model model = Model::random(config, 1, {}, weight_format(settings));
     for (const auto& [shape_name, lengths] : all_shapes) {
       std::vector<int32_t> offsets{0};
       for (int n : lengths) offsets.push_back(offsets.back() + n);
@@ -131,15 +136,16 @@ int bench_encode(const Settings& settings) {
 int bench_generate(const Settings& settings) {
   constexpr size_t kPrompt = 128, kNew = 64;
   const std::string name = settings.model.value_or("gpt2");
-  const Model model = Model::random(Config::named(name));
+  const Model model = Model::random(Config::named(name), 1, {}, weight_format(settings));
   if (!model.config().causal())
     throw UsageError(fmt::format("{} does not continue texts", name), "bertie bench generate --model gpt2");
   const std::vector<int32_t> prompt = random_ids(kPrompt, model.config().vocabulary);
   if (!settings.json)
     print(
-        "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights ({})\n\n{:>8}{:>14}"
+        "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights{} ({})\n\n{:>8}{:>14}"
         "{:>14}{:>12}{:>10}\n",
-        name, kPrompt, kNew, instruction_set(), "threads", "prompt ms", "ms a token", "tokens/s", "GB/s");
+        name, kPrompt, kNew, in_bf16(settings), instruction_set(), "threads", "prompt ms", "ms a token",
+        "tokens/s", "GB/s");
   for (int threads : thread_counts(settings)) {
     Run run(model, threads);
     double best_prompt = 1e9, best_token = 1e9;
@@ -160,7 +166,7 @@ int bench_generate(const Settings& settings) {
       for (size_t i = 1; i < kNew; ++i) next = step(std::span(&next, 1));
       best_token = std::min(best_token, start.seconds() / double(kNew - 1));
     } while (begin.seconds() < seconds_or(settings, 5));
-    const double rate = double(model.parameters() * sizeof(float)) / best_token / 1e9;
+    const double rate = double(model.parameters() * bytes_of(weight_format(settings))) / best_token / 1e9;
     if (settings.json) {
       JsonWriter json;
       json.begin_object()
@@ -189,8 +195,9 @@ int bench_load(const Settings& settings) {
   const Stopwatch begin;
   do {
     const Stopwatch start;
-    const TextModel encoder =
-        load(model, {.threads = int(settings.threads.value_or(0)), .strict = settings.strict});
+    const TextModel encoder = load(model, {.threads = int(settings.threads.value_or(0)),
+                                           .strict = settings.strict,
+                                           .format = weight_format(settings)});
     encoder.embed("The bank deposited the money near the river bank.");
     times.push_back(start.seconds());
   } while (times.size() < 5 || begin.seconds() < seconds_or(settings, 2));

@@ -16,7 +16,7 @@ bool shares(Apply apply, const Config& config) {
 std::string shown(float score, bool share) { return share ? percent(score) : fmt::format("{:.4f}", score); }
 
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
-  const ClassifyOptions options{.apply = Apply(settings.apply.value_or(int(Apply::kByProblem)))};
+  ClassifyOptions options{.apply = Apply(settings.apply.value_or(int(Apply::kByProblem)))};
   const TextModel model = load_model(settings, Head::kClassify);
   const std::string_view what = pair ? "pairs" : "texts";
   const Style style = Style::for_output();
@@ -33,7 +33,8 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   size_t cut_inputs = 0;
   const int code = for_each_input(
       settings, inputs, {.what = what},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
         return pair ? model.classify(pairs_of(block), options) : model.classify(texts_of(block), options);
       },
       [&](const Input& input, Classification& result) {

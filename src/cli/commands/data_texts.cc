@@ -22,13 +22,17 @@ TextOptions text_options(const Settings& settings, TextMeter& meter) {
 int report_texts(const TextReport& texts, const Settings& settings) {
   if (!settings.json) {
     if (texts.invalid_lines > 0)
-      print("{} lines are not valid UTF-8 (first: {})\n", with_commas(texts.invalid_lines),
+      print("{} lines with bytes that are not UTF-8, or zero (first: {})\n", with_commas(texts.invalid_lines),
             printable(texts.first_invalid));
+    if (texts.dropped_lines > 0)
+      print("left out {} JSON lines (first: {})\n", with_commas(texts.dropped_lines),
+            printable(texts.first_dropped));
     if (!texts.skipped.empty())
       print("skipped {} files that are no text (first: {})\n", with_commas(texts.skipped.size()),
             printable(texts.skipped[0].path));
   }
-  return std::any_of(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
+  return texts.invalid_lines > 0 || texts.dropped_lines > 0 ||
+         std::any_of(texts.skipped.begin(), texts.skipped.end(), [](const auto& f) { return f.named; });
 }
 
 }  // namespace bertie::cli

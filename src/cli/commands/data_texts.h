@@ -9,8 +9,8 @@ namespace bertie::cli {
 // Warnings come between the lines of progress; under --quiet not at all.
 TextOptions text_options(const Settings& settings, TextMeter& meter);
 
-// What was wrong with the texts, in words, unless JSON says it. Returns the exit code: 1 where a file that
-// was named is no text.
+// What was wrong with the texts, in words, unless JSON says it. Returns the exit code: 1 where a line is
+// bad, or a file that was named is no text.
 int report_texts(const TextReport& texts, const Settings& settings);
 
 }  // namespace bertie::cli

@@ -51,8 +51,8 @@ int embed_command(const Settings& settings) {
         {.shows_results = json || summary || rows,
          .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
          .failed = npy ? "; their rows are NaN" : ""},
-        [&](std::span<const Input> block) {
-          return model.embed(texts_of(block), {.progress = [](size_t, size_t) { throw_if_stopped(); }});
+        [&](std::span<const Input> block, const ProgressCallback& progress) {
+          return model.embed(texts_of(block), {.progress = progress});
         },
         [&](const Input& input, const Embedding& embedding) {
           truncated += embedding.truncated;
@@ -65,7 +65,7 @@ int embed_command(const Settings& settings) {
           if (json) print(to_json(embedding, input_of(input)) + "\n");
           if (summary) print(summary_line(input.a, embedding.values, style, width));
         });
-  } catch (const Stopped&) {
+  } catch (...) {  // a signal, a bad line under --strict, a file that cannot be read to its end
     if (npy) npy->keep_what_is_done();
     throw;
   }

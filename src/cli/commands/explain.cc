@@ -56,7 +56,8 @@ size_t find_query(const AttentionSteps& steps, const std::vector<std::string>& l
   }
   throw Error(fmt::format("there is no token {} in the text", in_quotes(query)),
               fmt::format("a place from 1 to {}, or one of: {}", steps.n(),
-                          cut(fmt::format("{}", fmt::join(labels, " ")), 120)));
+                          cut(fmt::format("{}", fmt::join(labels, " ")), 120)),
+              "query");
 }
 
 // "bank" stands twice, and one of them is worked out: how to get the other.

@@ -36,11 +36,14 @@ int fill_mask_command(const Settings& settings) {
   const TextModel model = load_model(settings, Head::kMaskedLm);
   check_targets(settings, model.tokenizer());
   const Style style = Style::for_output();
-  const FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};
+  FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};
   size_t cut = 0;
   const int code = for_each_input(
       settings, inputs, {},
-      [&](std::span<const Input> block) { return model.fill_mask(texts_of(block), options); },
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
+        return model.fill_mask(texts_of(block), options);
+      },
       [&](const Input& input, const MaskFilling& result) {
         cut += result.truncated;
         if (result.masks.empty()) {

@@ -46,7 +46,8 @@ int generate_command(const Settings& settings) {
   // For programs many go on together; a reader sees one grow after the other.
   const int code = for_each_input(
       settings, inputs, {.most = settings.json ? ForEach{}.most : 1},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
         if (settings.json || block.empty()) return model.generate(texts_of(block), options);
         print("{}{}", block[0].index > 0 ? "\n" : "", style.dim(readable(block[0].a)));
         return std::vector{model.generate(block[0].a, options)};

@@ -118,7 +118,7 @@ int info_command(const Settings& settings) {
     named.model = settings.words[0];
   }
   const fs::path directory = model_directory(named);
-  const ModelInfo info = describe(directory);
+  const ModelInfo info = describe(directory, weight_format(settings));
   if (settings.strict && !info.no_vectors.empty()) throw Error(info.no_vectors);
   if (settings.strict && !info.warnings.empty())
     throw Error(info.warnings[0], "bertie convert --drop-unknown leaves them out");

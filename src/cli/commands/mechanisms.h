@@ -55,8 +55,8 @@ std::vector<Choice> mechanism_choices();
 void fill_randomly(std::vector<float>& numbers, float size, size_t seed);
 
 // Sets the options, draws the parameters and counts the operations: two for each multiply-add that the
-// formula asks for, on the keys that are seen. The backward pass counts the scores once more, since nobody
-// keeps them. An exponential or a tanh is one operation of the additive score, and none elsewhere.
+// formula asks for, on the keys that are seen. The backward pass counts the scores once more, since they
+// are not kept. An exponential or a tanh is one operation of the additive score, and none elsewhere.
 void make_ready(const Mechanism& mechanism, const AttentionShape& shape, ReadyMechanism& ready);
 
 }  // namespace bertie::cli

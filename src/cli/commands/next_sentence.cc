@@ -12,7 +12,9 @@ int next_sentence_command(const Settings& settings) {
   size_t cut_inputs = 0;
   const int code = for_each_input(
       settings, inputs, {.what = "pairs"},
-      [&](std::span<const Input> block) { return model.next_sentence(pairs_of(block)); },
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        return model.next_sentence(pairs_of(block), {.progress = progress});
+      },
       [&](const Input& input, const NextSentence& result) {
         cut_inputs += result.truncated;
         if (settings.json) return print(to_json(result, input_of(input, true)) + "\n");

@@ -87,12 +87,12 @@ int similar_command(const Settings& settings) {
   std::vector<Input> texts;
   const int code = for_each_input(
       settings, inputs, {.shows_results = false},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
         if (!settings.query && texts.size() + block.size() > kMostForMatrix)
           throw UsageError(
               fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
               "--query TEXT ranks any number of texts");
-        return model.embed(texts_of(block));
+        return model.embed(texts_of(block), {.progress = progress});
       },
       [&](const Input& input, const Embedding& embedding) {
         cut_texts += embedding.truncated;

@@ -42,9 +42,9 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 }  // namespace
 
 int tag_command(const Settings& settings) {
-  const TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
-                           .stride = settings.stride,
-                           .keep_outside = settings.keep_outside};
+  TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
+                     .stride = settings.stride,
+                     .keep_outside = settings.keep_outside};
   Inputs inputs(settings, TaskKind::kTag);
   const TextModel model = load_model(settings, Head::kTag);
   const Style style = Style::for_output();
@@ -53,7 +53,11 @@ int tag_command(const Settings& settings) {
   if (rows)
     print_header(*rows, std::array<std::string_view, 6>{"index", "label", "score", "text", "start", "end"});
   return for_each_input(
-      settings, inputs, {}, [&](std::span<const Input> block) { return model.tag(texts_of(block), options); },
+      settings, inputs, {},
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        options.progress = progress;
+        return model.tag(texts_of(block), options);
+      },
       [&](const Input& input, const Tagging& result) {
         if (rows) {
           for (const Entity& e : result.entities) {

@@ -20,9 +20,7 @@ Tokenizer load_tokenizer(const Settings& settings) {
     try {
       return Tokenizer::load(directory);
     } catch (const Error&) {  // an encoder-decoder's tokenizer may be of another kind: then say that instead
-      std::error_code error;
-      if (std::filesystem::exists(directory / "config.json", error) &&
-          TransformerConfig::describes(directory))
+      if (TransformerConfig::describes(directory))
         Config::load(directory);  // throws: it is not one of those that run here
       throw;
     }
@@ -109,7 +107,7 @@ int tokenize_command(const Settings& settings) {
   size_t truncated = 0;
   const int code = for_each_input(
       settings, inputs, {},
-      [&](std::span<const Input> block) {
+      [&](std::span<const Input> block, const ProgressCallback&) {
         std::vector<std::vector<Encoding>> results;  // a text's windows; one without --stride
         for (const Input& input : block)
           if (settings.stride)

@@ -14,12 +14,12 @@ TokenizerConfig read_config(const ModelFiles& files) {
   const auto read = [&](std::string_view file, const auto& use) {
     if (files.has(file)) use(files.read(file).text(), files.name_of(file));
   };
-  read("tokenizer_config.json",
+  read(io::kTokenizerConfigFile,
        [&](std::string_view text, const std::string& name) { config = read_tokenizer_config(text, name); });
   if (config.has_added_tokens_decoder) return config;
-  read("special_tokens_map.json",
+  read(io::kSpecialTokensFile,
        [&](std::string_view text, const std::string& name) { config.read_special_tokens_map(text, name); });
-  read("added_tokens.json",
+  read(io::kAddedTokensFile,
        [&](std::string_view text, const std::string& name) { config.read_added_tokens(text, name); });
   return config;
 }
@@ -33,11 +33,10 @@ std::string model_type(const ModelFiles& files) {
 }
 
 TokenizerParts load_bpe_files(const ModelFiles& files, const TokenizerConfig& config) {
-  const std::string_view vocab = "vocab.json", merges = "merges.txt";
-  const FileBytes vocab_file = files.read(vocab), merges_file = files.read(merges);
-  return read_bpe_files(
-      {vocab_file.text(), merges_file.text(), files.name_of(vocab), files.name_of(merges), model_type(files)},
-      config);
+  const FileBytes vocab = files.read(io::kBpeFile), merges = files.read(io::kMergesFile);
+  return read_bpe_files({vocab.text(), merges.text(), files.name_of(io::kBpeFile),
+                         files.name_of(io::kMergesFile), model_type(files)},
+                        config);
 }
 
 }  // namespace
@@ -59,7 +58,7 @@ TokenizerParts load_tokenizer(const ModelFiles& files) {
         files.name() + " holds neither tokenizer.json nor vocab.txt, vocab.json or a SentencePiece model",
         "A model's directory has one of them beside config.json.");
   const TokenizerConfig config = read_config(files);
-  if (file == "vocab.json" || file == "merges.txt") return load_bpe_files(files, config);
+  if (file == io::kBpeFile || file == io::kMergesFile) return load_bpe_files(files, config);
   const FileBytes bytes = files.read(file);
   const std::string name = files.name_of(file);
   if (file.ends_with(".model"))

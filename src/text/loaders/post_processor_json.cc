@@ -8,9 +8,10 @@ namespace {
 using nlohmann::json;
 
 // Reads one post-processor of the list.
-class Reader {
+class PostProcessorParser {
  public:
-  Reader(const JsonObject& object, const Vocabulary& vocabulary) : object_(object), vocabulary_(vocabulary) {}
+  PostProcessorParser(const JsonObject& object, const Vocabulary& vocabulary)
+      : object_(object), vocabulary_(vocabulary) {}
 
   void add_to(PostProcessor& out) {
     const std::string type = object_.type();
@@ -101,7 +102,8 @@ class Reader {
 
 PostProcessor read_post_processor(const JsonObject& object, const Vocabulary& vocabulary) {
   PostProcessor out;
-  for (const JsonObject& step : flatten_sequence(object, "processors")) Reader(step, vocabulary).add_to(out);
+  for (const JsonObject& step : flatten_sequence(object, "processors"))
+    PostProcessorParser(step, vocabulary).add_to(out);
   return out;
 }
 

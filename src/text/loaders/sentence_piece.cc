@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "text/json_object.h"
 #include "text/loaders/loaders.h"
 #include "text/models/unigram.h"
@@ -134,7 +135,7 @@ Family family_of(const std::string& class_or_type, const std::string& name) {
   if (family == "XLMRobertaTokenizer" || family == "xlm-roberta" || family == "xlm-roberta-xl")
     return Family::kXlmRoberta;
   if (family == "CamembertTokenizer" || family == "camembert") return Family::kCamembert;
-  if (family.empty()) return name.ends_with("spiece.model") ? Family::kAlbert : Family::kXlmRoberta;
+  if (family.empty()) return name.ends_with(io::kAlbertPiecesFile) ? Family::kAlbert : Family::kXlmRoberta;
   throw Error(name + ": the tokenizer of " + io::quote(class_or_type) + " is not supported",
               "ALBERT, XLM-RoBERTa and CamemBERT are. For others save a tokenizer.json with transformers' "
               "save_pretrained.");

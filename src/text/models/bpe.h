@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "text/models/merges.h"
-#include "text/models/model.h"
+#include "text/models/subword_model.h"
 
 namespace bertie::text {
 
@@ -21,7 +21,7 @@ struct BpeSettings {
   bool ignore_merges = false;            // a word that is a token is that token
 };
 
-class Bpe : public Model {
+class Bpe : public SubwordModel {
  public:
   // Throws Error if the vocabulary lacks a token of a merge or the unk_token. A merge that is listed twice
   // has the rank of the later one.

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "text/models/model.h"
 #include "text/models/piece_trie.h"
+#include "text/models/subword_model.h"
 
 namespace bertie::text {
 
@@ -21,7 +21,7 @@ struct UnigramSettings {
 // The largest absolute value of a score: sums stay finite.
 inline constexpr double kMaxScore = 1e30;
 
-class Unigram : public Model {
+class Unigram : public SubwordModel {
  public:
   // scores[id] is the score of token `id`. Tokens from scores.size() on are not pieces.
   Unigram(Vocabulary vocabulary, const std::vector<double>& scores, const UnigramSettings& settings);

@@ -2,7 +2,7 @@
 // The WordPiece model: the longest token that a word begins with, then the longest "##" token that the rest
 // begins with, and so on. A word that cannot be covered whole is one unknown token.
 //
-// Not a Model (models/model.h): only BertSegmenter uses it, which inlines it into its loop.
+// Not a SubwordModel (models/subword_model.h): only BertSegmenter uses it, which inlines it into its loop.
 #include <cstdint>
 #include <utility>
 

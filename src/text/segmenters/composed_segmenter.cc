@@ -6,7 +6,7 @@
 
 namespace bertie::text {
 
-void push_words(const Model& model, PieceWriter& out) {
+void push_words(const SubwordModel& model, PieceWriter& out) {
   NormalizedString& text = out.buffers.text;
   text.bytes.append(kPadding, '\0');
   for (Span word : out.buffers.words) {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "text/models/model.h"
+#include "text/models/subword_model.h"
 #include "text/segmenters/segmenter.h"
 #include "text/steps/added_tokens.h"
 #include "text/steps/normalizers.h"
@@ -29,12 +29,12 @@ class FastPath {
 struct SegmenterSteps {
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;
-  std::unique_ptr<const Model> model;
+  std::unique_ptr<const SubwordModel> model;
   std::unique_ptr<const FastPath> fast_path;  // optional; may refer to the others
 };
 
 // Runs the model on out.buffers.words, spans of out.buffers.text.
-void push_words(const Model& model, PieceWriter& out);
+void push_words(const SubwordModel& model, PieceWriter& out);
 
 class ComposedSegmenter : public Segmenter {
  public:

@@ -36,7 +36,7 @@ class SentencePieceFastPath : public FastPath {
   static constexpr uint32_t kTwoBytes = 0x800, kPunctuation = 0x2000, kPunctuationCount = 0x70;
   static constexpr uint32_t kSlowPath = UINT32_MAX, kSpace = 1u << 31;
 
-  const Model& model_;
+  const SubwordModel& model_;
   std::vector<const Normalizer*> per_point_;   // Context::kCodePoint: applied in the table
   std::vector<const Normalizer*> per_string_;  // Context::kString: must leave the text unchanged
   // A normalizer looks at whitespace: the text may contain single spaces only, and none at its ends.

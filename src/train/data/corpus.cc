@@ -97,7 +97,7 @@ struct FieldReader : io::JsonHandler {
     if (wanted) throw Error(fmt::format("{}: {} is not a string", name, io::quote(field)));
   }
   [[noreturn]] void object_expected() {
-    throw Error(fmt::format("{} is not a JSON object", name), "each line looks like {\"text\": \"…\"}");
+    throw Error(fmt::format("{}: not a JSON object", name), "each line looks like {\"text\": \"…\"}");
   }
 };
 
@@ -152,25 +152,63 @@ void Corpus::warn(const std::string& what, const std::string& hint) const {
   if (options_.warning) options_.warning(what, hint);
 }
 
+std::string Corpus::place(uint64_t line) const { return fmt::format("{}:{}", open_->name(), line); }
+
 void Corpus::skip_binary(const File& file) {
-  const std::string why = "it has zero bytes in it, so it is no text";
+  const std::string why = "its bytes are no text";
   const std::string hint = "texts only; iconv -f UTF-16 -t UTF-8 converts a text in UTF-16";
   if (options_.strict) throw Error(fmt::format("{}: {}", open_->name(), why), hint, "inputs");
   warn(fmt::format("{} is skipped: {}", open_->name(), why), hint);
   report_.skipped.push_back({file.path, file.named});
 }
 
-void Corpus::check_utf8(std::string_view line, uint64_t number) {
-  if (number == invalid_line_ || text::valid_utf8(line)) return;
-  invalid_line_ = number;
-  const std::string where = fmt::format("{}: line {}", open_->name(), number);
-  const std::string hint = "iconv -f LATIN1 -t UTF-8 converts a text in Latin-1";
-  if (options_.strict) throw Error(fmt::format("{} is not valid UTF-8", where), hint, "inputs");
-  if (report_.invalid_lines++ > 0) return;
-  report_.first_invalid = where;
-  warn(fmt::format("{} is not valid UTF-8: bad bytes are read as U+FFFD, here and in later lines", where),
-       hint);
+std::string_view Corpus::checked(std::string_view line, uint64_t number) {
+  const bool zeros = line.find('\0') != line.npos;
+  if (number != invalid_line_ && (zeros || !text::valid_utf8(line))) {
+    invalid_line_ = number;
+    const std::string what = fmt::format("{}: {}", place(number), zeros ? "a zero byte" : "not valid UTF-8");
+    const std::string hint = zeros ? "" : "iconv -f LATIN1 -t UTF-8 converts a text in Latin-1";
+    if (options_.strict) throw Error(what, hint, "inputs");
+    if (report_.invalid_lines++ == 0) {
+      report_.first_invalid = place(number);
+      warn(fmt::format("{}; bad bytes are read as U+FFFD, here and in later lines", what), hint);
+    }
+  }
+  if (!zeros) return line;
+  without_zeros_.clear();
+  for (const char c : line) c == 0 ? without_zeros_ += "\xEF\xBF\xBD" : without_zeros_ += c;
+  return without_zeros_;
 }
+
+void Corpus::drop_line(const Error& error) {
+  constexpr uint64_t kNamed = 10, kMost = 1000;
+  if (options_.strict) throw error;
+  if (!first_dropped_) first_dropped_ = error, report_.first_dropped = place(line_);
+  if (++report_.dropped_lines == kMost) throw_if_no_line_was_good();
+  if (report_.dropped_lines > kNamed) return;
+  warn(fmt::format("{}; the line is left out{}", error.what(),
+                   report_.dropped_lines == kNamed ? ", and later ones are not named" : ""),
+       error.hint());
+}
+
+void Corpus::throw_if_no_line_was_good() const {
+  if (first_dropped_ && good_json_ == 0) throw *first_dropped_;
+}
+
+namespace {
+
+// A zero byte here and there may be in a text. Other files have many, or other bytes that no text has; UTF-16
+// has a byte order mark, or zeros in every other place.
+bool is_binary(std::string_view start) {
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) return true;
+  const auto zeros = size_t(std::count(start.begin(), start.end(), '\0'));
+  const auto controls = size_t(std::count_if(start.begin(), start.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && !is_space(c);
+  }));
+  return zeros > 0 && (zeros > start.size() / 4 || controls > 4 + start.size() / 32);
+}
+
+}  // namespace
 
 // Opens the next file that is text, or JSON lines by its name.
 bool Corpus::open_next() {
@@ -183,7 +221,7 @@ bool Corpus::open_next() {
     while (end_ < kReadBytes && !ended_) read_more();  // a pipe gives little at a time
     const std::string_view start(buffer_.data(), end_);
     if (json_) return true;
-    if (start.find('\0') != start.npos) {
+    if (is_binary(start)) {
       skip_binary(file);
       continue;
     }
@@ -193,6 +231,7 @@ bool Corpus::open_next() {
     return true;
   }
   open_.reset();
+  throw_if_no_line_was_good();
   return false;
 }
 
@@ -228,17 +267,17 @@ bool Corpus::next_line(std::string_view& line) {
       return found || length > 0;
     }
     if (size > io::JsonLimits{}.bytes)
-      throw Error(fmt::format("{}: line {} is longer than {} MB", open_->name(), line_ + 1,
-                              io::JsonLimits{}.bytes >> 20),
-                  "JSON lines have one object a line");
+      throw Error(
+          fmt::format("{}: the line is longer than {} MB", place(line_ + 1), io::JsonLimits{}.bytes >> 20),
+          "JSON lines have one object a line");
     searched = size;
     read_more();
   }
 }
 
-void Corpus::add_json(std::string_view line, std::string& document) const {
+std::string Corpus::text_in_json(std::string_view line) const {
   FieldReader reader;
-  reader.name = fmt::format("{}: line {}", open_->name(), line_);
+  reader.name = place(line_);
   reader.field = options_.field;
   std::string text;
   reader.text = &text;
@@ -253,7 +292,18 @@ void Corpus::add_json(std::string_view line, std::string& document) const {
   if (!reader.found)
     throw Error(fmt::format("{}: there is no key {}", reader.name, io::quote(options_.field)),
                 "`field` is the key that has the text", "field");
-  for (std::string_view rest = text; !rest.empty();) {
+  return text;
+}
+
+void Corpus::add_json(std::string_view line, std::string& document) {
+  std::string text;
+  try {
+    text = text_in_json(line);
+  } catch (const Error& error) {
+    return drop_line(error);
+  }
+  ++good_json_;
+  for (std::string_view rest = checked(text, line_); !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const size_t count = end > kMaxParagraph ? cut_place(rest.substr(0, end)) : end;
     add_paragraph(trimmed(rest.substr(0, count)), document);
@@ -275,9 +325,8 @@ bool Corpus::next(std::string& document) {
     }
     line = trimmed(line);
     if (!json_) {
-      check_utf8(line, number);
       if (line.empty() && !document.empty()) break;
-      add_paragraph(line, document);
+      add_paragraph(checked(line, number), document);
       continue;
     }
     if (!line.empty()) add_json(line, document);

@@ -4,11 +4,13 @@
 // longer than kMaxDocument are split, so that memory stays bounded whatever a file holds.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bertie/data.h"
+#include "bertie/error.h"
 #include "io/input_file.h"
 
 namespace bertie {
@@ -45,14 +47,22 @@ class Corpus {
   bool open_next();                        // false at the end of all
   void read_more();                        // into the buffer
   bool next_line(std::string_view& line);  // without its end; false at the file's
-  void add_json(std::string_view line, std::string& document) const;
+  std::string place(uint64_t line) const;  // "news.txt:7"
+  std::string text_in_json(std::string_view line) const;
+  void add_json(std::string_view line, std::string& document);
+  void drop_line(const Error& error);
+  void throw_if_no_line_was_good() const;
   void skip_binary(const File& file);
-  void check_utf8(std::string_view line, uint64_t number);
+  // Reports a line with bytes that are no text. Gives the line, without zero bytes.
+  std::string_view checked(std::string_view line, uint64_t number);
   void warn(const std::string& what, const std::string& hint) const;
 
   TextOptions options_;
   TextReport report_;
   uint64_t invalid_line_ = 0;  // of the open file, the last that was counted
+  uint64_t good_json_ = 0;     // lines
+  std::optional<Error> first_dropped_;
+  std::string without_zeros_;
   std::vector<File> files_;
   size_t file_ = 0;     // the next to open
   bool json_ = false;   // whether the open one is JSON lines

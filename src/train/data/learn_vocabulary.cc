@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
+#include "io/model_file_names.h"
 #include "text/models/word_piece_trainer.h"
 #include "train/data/corpus.h"
 
@@ -50,7 +51,7 @@ struct Files {
 
   explicit Files(const VocabularyOptions& o)
       : vocabulary(o.out),
-        config_file(o.out.parent_path() / "tokenizer_config.json"),
+        config_file(o.out.parent_path() / io::kTokenizerConfigFile),
         config(tokenizer_config(o.lowercase)) {
     // Before the work, where a vocabulary or another model's settings would be lost.
     if (o.force || o.out.empty()) return;

@@ -245,16 +245,17 @@ class TokenizerCopy {
       if (fs::exists(from, error)) files_[name] = io::MappedFile(from).text();
     };
     std::string name = file.filename().string();
-    if (name != "merges.txt" && std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
-      name = file.extension() == ".json" ? "tokenizer.json" : "vocab.txt";
+    if (name != io::kMergesFile &&
+        std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
+      name = file.extension() == ".json" ? io::kTokenizerFile : io::kWordPieceFile;
     add(file, name);
     if (options.cased) {
-      files_["tokenizer_config.json"] =
+      files_[std::string(io::kTokenizerConfigFile)] =
           "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n";
     } else {
-      if (name == "merges.txt") add(beside / "vocab.json", "vocab.json");
+      if (name == io::kMergesFile) add(beside / io::kBpeFile, std::string(io::kBpeFile));
       for (const std::string_view other : io::kTokenizerCompanions)
-        if (other != "merges.txt" || name == "vocab.json") add(beside / other, std::string(other));
+        if (other != io::kMergesFile || name == io::kBpeFile) add(beside / other, std::string(other));
     }
     remove_others(options.force, fs::equivalent(beside, out.path(), error));
     for (const auto& [own, text] : files_)
@@ -298,10 +299,32 @@ class TokenizerCopy {
   std::vector<std::string> own_, written_;
 };
 
-// Error where the folder has shards that this run cannot continue.
+// Error where a text is among the files that will be written or removed.
+void check_not_read(const OutFolder& out, const Corpus& corpus) {
+  for (const Corpus::File& file : corpus.files()) {
+    const fs::path path(file.path);
+    const std::string name = path.filename().string();
+    std::error_code error;
+    if ((name == ShardManifest::kName || is_shard_name(name)) &&
+        fs::equivalent(path, out.path() / name, error))
+      throw Error(fmt::format("{} would be read and written over", file.path), "another `out`", "out");
+  }
+}
+
+// Error where the folder has shards that this run cannot continue, or a file of another's under the name of
+// their list.
 void check_shards(const OutFolder& out, const std::string& settings) {
-  if (!has_shards(out.path())) return;
-  if (!fs::exists(out.path() / ShardManifest::kName))
+  const fs::path list = out.path() / ShardManifest::kName;
+  if (!has_shards(out.path())) {
+    if (!fs::exists(list)) return;
+    try {
+      return (void)read_manifest(out.path());
+    } catch (const Error&) {
+      throw Error(fmt::format("{} is there already, and is not a list of shards", list.string()),
+                  "`force` replaces it; or another `out`", "out");
+    }
+  }
+  if (!fs::exists(list))
     throw Error(fmt::format("{} has shards, but no {}", out.path().string(), ShardManifest::kName),
                 kStartOver, "out");
   if (io::parse_json(read_manifest(out.path()).settings, ShardManifest::kName) !=
@@ -321,6 +344,7 @@ Prepared prepare_into(const PrepareOptions& options) {
   Corpus corpus(options.texts);
 
   const OutFolder out(options.out);
+  check_not_read(out, corpus);
   // File names may be any bytes.
   ShardManifest manifest{.settings = settings_json(options, corpus, fingerprint)
                                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};

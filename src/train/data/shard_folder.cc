@@ -63,13 +63,16 @@ ShardManifest read_manifest(const fs::path& folder) {
   const nlohmann::json json = io::parse_json(io::MappedFile(name).text(), name);
   if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", name), kMakeAgain);
   ShardManifest manifest;
-  if (const auto settings = json.find("settings"); settings != json.end())
-    manifest.settings = settings->dump();
+  const auto settings = json.find("settings"), complete = json.find("complete");
+  if (settings == json.end() || !settings->is_object() || complete == json.end() || !complete->is_boolean())
+    throw Error(
+        fmt::format("{} does not say what the shards were made from and whether they are complete", name),
+        kMakeAgain);
+  manifest.settings = settings->dump();
   if (const auto files = json.find("tokenizer_files"); files != json.end() && files->is_array())
     for (const nlohmann::json& file : *files)
       if (file.is_string()) manifest.tokenizer_files.push_back(file.get<std::string>());
-  const auto complete = json.find("complete");
-  manifest.complete = complete != json.end() && *complete == true;
+  manifest.complete = *complete == true;
   if (!manifest.complete) return manifest;
   for (auto [key, part] : {std::pair{"train", &manifest.train}, {"held_out", &manifest.held_out}}) {
     const auto counts = json.find(key);

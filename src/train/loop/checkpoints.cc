@@ -196,8 +196,9 @@ void Trainer::restore(const RunFolder::Found& found) {
   if (then == state.end() || !then->is_object()) return;
   for (const auto& [key, value] : now.items())
     if (const auto before = then->find(key); before != then->end() && *before != value)
-      tell(events_.warning, fmt::format("the run continues with another {}: {}, not {}", key, in_words(value),
-                                        in_words(*before)));
+      tell(events_.warning,
+           fmt::format("the run continues with another {}: {}, not {}",
+                       key == "optimiser" ? "optimizer" : key, in_words(value), in_words(*before)));
 }
 
 void Trainer::set_state(const nlohmann::json& state, const std::string& name) {

@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_file_names.h"
 #include "io/sha.h"
 
 namespace bertie {
@@ -126,7 +127,8 @@ std::string verified_state(const fs::path& folder, uint64_t step) {
       throw Error(fmt::format("{} is not what it was when it was written: its SHA-256 has changed",
                               (folder / other).string()));
   }
-  for (const char* needed : {"config.json", "model.safetensors", "optimizer.safetensors"})
+  for (const std::string_view needed :
+       {io::kConfigFile, io::kWeightsFile, std::string_view("optimizer.safetensors")})
     if (!files->contains(needed)) throw Error(fmt::format("{} does not know {}", name, needed));
   return text;
 }
@@ -140,12 +142,26 @@ std::string sha256_of(const fs::path& file) {
   return sum.hex();
 }
 
+namespace {
+
+// Before the work and before it is replaced: what is there under a link's name, and is none, is not ours.
+void check_link(const fs::path& link) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(link, error);
+  if (fs::exists(status) && !fs::is_symlink(status))
+    throw Error(fmt::format("{} is there already, and is not a link to a checkpoint", link.string()),
+                "move it away, or another `out`", "out");
+}
+
+}  // namespace
+
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   fs::create_directories(path_, error);
   if (!error && !fs::is_directory(path_)) error = std::make_error_code(std::errc::not_a_directory);
   if (error) cannot_write(path_, error.value());
   if (access(path_.c_str(), W_OK | X_OK) != 0) cannot_write(path_ / name_of(0), errno);
+  for (const char* link : {"last", "best"}) check_link(path_ / link);
 }
 
 void RunFolder::lock() {
@@ -245,6 +261,7 @@ std::optional<uint64_t> RunFolder::link_target(const char* name) const {
 
 void RunFolder::point(const char* name, const std::string& to) const {
   const fs::path link = path_ / name;
+  check_link(link);
   const io::Beside made =
       io::make_beside(temporary(link), [&](const char* other) { return symlink(to.c_str(), other); });
   if (made.made < 0) cannot_write(link, errno);

@@ -30,6 +30,14 @@ void check_loop(const TrainOptions& o) {
                   field);
 }
 
+[[noreturn]] void nothing_learned(const std::string& skipped) {
+  throw Error(
+      fmt::format("{} were skipped: the model no longer computes finite numbers, or its gradients have "
+                  "exploded",
+                  skipped),
+      "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
+}
+
 // The same on every machine, and a different one for each step.
 uint64_t dropout_seed(uint64_t seed, uint64_t step) {
   const auto words = Random(seed, kDropoutStream).at(step);
@@ -121,12 +129,7 @@ void Trainer::report_skipped(const StepTaken& taken) const {
           : "its gradient has numbers that are not finite";
   tell(events_.warning, fmt::format("step {} was skipped: {}; {} steps were skipped so far", step_, why,
                                     optimizer_.skipped()));
-  if (optimizer_.skipped_in_a_row() >= kGiveUp)
-    throw Error(
-        fmt::format("{} steps in a row were skipped: the model no longer computes finite numbers, or its "
-                    "gradients have exploded",
-                    kGiveUp),
-        "a lower `rate` or a longer `warmup`; earlier checkpoints are whole", "rate");
+  if (optimizer_.skipped_in_a_row() >= kGiveUp) nothing_learned(fmt::format("{} steps in a row", kGiveUp));
 }
 
 bool Trainer::eval_due() const {
@@ -203,6 +206,8 @@ TrainResult Trainer::run() {
     if (finished()) break;
     step();
   }
+  if (result.end != TrainEnd::kStopped && step_ > 0 && optimizer_.skipped() == step_)
+    nothing_learned(fmt::format("all {} steps", step_));
   if (saved_step_ != step_) save();
   result.rank = parts_.ranks.rank();
   result.step = step_, result.tokens = tokens_, result.skipped = optimizer_.skipped();

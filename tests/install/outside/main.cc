@@ -28,7 +28,7 @@ int main() {
   const bertie::Hub hub{.cache = "/no/such/cache"};
   if (!bertie::cached_models(hub).empty()) return std::printf("models in a cache that is not there\n"), 1;
   try {
-    bertie::find_model("organisation/model", hub);
+    bertie::find_model("organization/model", hub);
     return std::printf("found a model that is not there\n"), 1;
   } catch (const bertie::Error& error) {
     if (!std::strstr(error.hint().c_str(), "`pull`")) return std::printf("no hint\n"), 1;

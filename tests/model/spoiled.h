@@ -1,5 +1,5 @@
 #pragma once
-// A copy of a golden model that can be spoilt.
+// A copy of a golden model that can be spoiled.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,9 +15,9 @@
 
 namespace bertie::test {
 
-class Spoilt {
+class Spoiled {
  public:
-  explicit Spoilt(const std::string& golden) : from_(source_dir() / "tests/golden" / golden) {
+  explicit Spoiled(const std::string& golden) : from_(source_dir() / "tests/golden" / golden) {
     for (const char* name : {"config.json", "model.safetensors"}) write(name, read(name));
   }
   std::string read(const std::string& name) const { return std::string(io::MappedFile(from_ / name).text()); }

@@ -1,4 +1,4 @@
-#include "io/convert.h"
+#include "io/half.h"
 
 #include <gtest/gtest.h>
 
@@ -45,13 +45,13 @@ void expect_every_value_converts(Convert convert, int fraction_bits) {
   }
 }
 
-TEST(Convert, EveryF16ValueIsExact) { expect_every_value_converts(f16_to_float, 10); }
-TEST(Convert, EveryF16ValueIsExactWithoutF16c) {
+TEST(Half, EveryF16ValueIsExact) { expect_every_value_converts(f16_to_float, 10); }
+TEST(Half, EveryF16ValueIsExactWithoutF16c) {
   expect_every_value_converts(detail::f16_to_float_portable, 10);
 }
-TEST(Convert, EveryBf16ValueIsExact) { expect_every_value_converts(bf16_to_float, 7); }
+TEST(Half, EveryBf16ValueIsExact) { expect_every_value_converts(bf16_to_float, 7); }
 
-TEST(Convert, WithAndWithoutF16cGiveTheSameBits) {
+TEST(Half, WithAndWithoutF16cGiveTheSameBits) {
   std::vector<uint16_t> in(65'536);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint16_t>(i);
   std::vector<float> fast(in.size()), portable(in.size());
@@ -61,7 +61,7 @@ TEST(Convert, WithAndWithoutF16cGiveTheSameBits) {
   EXPECT_EQ(std::memcmp(fast.data(), portable.data(), fast.size() * sizeof(float)), 0);
 }
 
-TEST(Convert, AnyLengthAtAnyAddressWritesWhatItShouldAndNoMore) {
+TEST(Half, AnyLengthAtAnyAddressWritesWhatItShouldAndNoMore) {
   constexpr float kUntouched = -12345;
   for (size_t shift = 0; shift < 4; ++shift)
     for (size_t n = 0; n <= 40; ++n)

@@ -1,9 +1,11 @@
-#include "io/convert.h"
+#include "io/half.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "core/bfloat16.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -58,12 +60,6 @@ inline uint32_t f16_bits(float value) {
                         : magnitude < kSmallestNormal ? subnormal
                                                       : normal;
   return half | sign;
-}
-
-inline uint32_t bf16_bits(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
-  return (bits & 0x7FFFFFFF) > 0x7F800000 ? nan : rounded;
 }
 
 #if defined(__x86_64__)
@@ -126,7 +122,7 @@ void float_to_f16(std::span<const float> in, std::byte* out) {
 }
 
 void float_to_bf16(std::span<const float> in, std::byte* out) {
-  for (size_t i = 0; i < in.size(); ++i) store16(bf16_bits(in[i]), out + 2 * i);
+  for (size_t i = 0; i < in.size(); ++i) store16(BFloat16(in[i]).bits, out + 2 * i);
 }
 
 void bf16_to_float(const std::byte* in, std::span<float> out) {

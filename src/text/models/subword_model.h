@@ -10,9 +10,9 @@
 namespace bertie::text {
 
 // Const after building; any number of threads may use it.
-class Model {
+class SubwordModel {
  public:
-  virtual ~Model() = default;
+  virtual ~SubwordModel() = default;
   // Appends the pieces of one word: n > 0 bytes, and the alignment of each. kPadding more bytes must be
   // readable. The caller counts words.
   virtual void push_word(const char* word, size_t n, const Offset* alignments, PieceWriter& out) const = 0;
