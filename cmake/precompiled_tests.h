@@ -1,0 +1,5 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "precompiled.h"
