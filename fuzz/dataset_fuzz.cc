@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(mkdtemp(pattern.data()) != nullptr);
     return pattern;
   }();
-  const std::string path = folder + "/data" + kNames[data[0] / 4 % 6];
+  const std::string path = folder + "/data" + kNames[data[0] % 128 / 4 % 6];
   (void)unlink(path.c_str());
   require(symlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path.c_str()) == 0);
   int result = 0;
