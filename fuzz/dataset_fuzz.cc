@@ -46,6 +46,12 @@ inline void check_dataset(const Dataset& data) {
           parts.train.size() + parts.dev.size() == data.size());
 }
 
+struct TemporaryPlace {
+  std::string folder = (std::filesystem::temp_directory_path() / "bertie-fuzz-XXXXXX").string();
+  TemporaryPlace() { require(mkdtemp(folder.data()) != nullptr); }
+  ~TemporaryPlace() { std::filesystem::remove_all(folder); }
+};
+
 }  // namespace bertie
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -56,12 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // A file in memory under a name of its own: a link to it.
   const int file = memfd_create("dataset", MFD_CLOEXEC);
   require(file >= 0 && write(file, data + 1, size - 1) == ssize_t(size - 1));
-  static const std::string folder = [] {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bertie-fuzz-XXXXXX").string();
-    require(mkdtemp(pattern.data()) != nullptr);
-    return pattern;
-  }();
-  const std::string path = folder + "/data" + kNames[data[0] / 4 % 6];
+  static const TemporaryPlace place;
+  const std::string path = place.folder + "/data" + kNames[data[0] % 128 / 4 % 6];
   (void)unlink(path.c_str());
   require(symlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path.c_str()) == 0);
   int result = 0;

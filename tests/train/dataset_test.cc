@@ -199,6 +199,10 @@ TEST(DatasetLabels, InListsAreSeveral) {
   EXPECT_EQ(label_names(parts), (Strings{"x+y z", "", "x"}));
   EXPECT_EQ(classify("a.csv", "text,labels\na,x|y\nb,x\n").labels, (Strings{"x", "x|y"}))
       << "nobody said lists";
+  EXPECT_EQ(
+      label_names(classify(
+          "a.jsonl", "{\"text\": \"a\", \"label\": \"x, y\"}\n{\"text\": \"b\", \"label\": [\"z\"]}\n")),
+      (Strings{"x, y", "z"}));
   expect_refused(TaskKind::kClassify, "a.jsonl", "{\"text\": \"a\", \"label\": [1, 2]}\n",
                  ":1: 2 labels where", {.problem = Problem::kSingleLabel});
 }

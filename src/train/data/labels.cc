@@ -124,7 +124,7 @@ Problem LabelColumn::settle(Problem given) {
     for (WrittenLabel& label : labels_)  // 1.0, as a column of numbers with gaps is often written, is 1
       if (!label.missing && !label.list)
         label.names[0] = fmt::format("{:.0f}", *number_in(label.names[0]) + 0.0);
-  if (problem_ == Problem::kMultiLabel && any_text) {
+  if (given == Problem::kMultiLabel && any_text && !any_list) {
     char separator = 0;
     for (const char c : {'|', ';', ','})
       if (!separator && !texts([&](const std::string& t) { return t.find(c) == t.npos; })) separator = c;
