@@ -187,7 +187,11 @@ Dataset with_labels_of(const TextModel& model, Dataset data) {
   const std::vector<std::string>& labels = model.model().config().labels;
   if (data.labels.empty()) data.labels = labels;  // rows without labels
   if (metrics::taken_by_place(labels, data.labels) || metrics::same_labels(labels, data.labels)) return data;
-  return with_labels(std::move(data), labels);
+  try {
+    return with_labels(std::move(data), labels);
+  } catch (const Error& error) {
+    throw Error(error.what(), error.hint(), "data");  // it is the data that does not fit, no column was wrong
+  }
 }
 
 }  // namespace bertie
