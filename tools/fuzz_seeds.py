@@ -137,6 +137,38 @@ def shards():
                                                *starts, *places, *tokens)
 
 
+def datasets():
+    """Small files of every format; the first byte is the task, and 4 times the place of the name's ending."""
+    classify, pair, tag, answer = range(4)
+    none, csv, tsv, jsonl, whole, conll = (4 * i for i in range(6))
+    question = {"question": "Who?", "context": "\u00c4nn\u00e4  came", "id": "1"}
+    found = [{"text": "\u00c4nn\u00e4 came", "answer_start": 0}, {"text": "came", "answer_start": 6}]
+    squad = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": question["context"], "qas": [
+        {"id": "1", "question": "Who?", "answers": found, "is_impossible": False},
+        {"id": "2", "question": "When?", "answers": [], "is_impossible": True}]}]}]}
+    lines = {"text": ["came"], "answer_start": [6]}
+    for first, data in (
+            (classify + csv, 'text,label\r\n"a, ""b""\nc",x\r\nd,y\r\n'),
+            (classify + csv, "text;label\na;1.5\nb;2\n"),
+            (classify + csv, "text,labels\na,\"['x', 'y']\"\nb,[]\n"),
+            (classify + tsv, "sentence\tlabel\nfine \t1\nbleak\t0\n"),
+            (classify + none, "gj04\t1\t\tThey drank.\nbc01\t0\t*\tThey drank the.\n"),
+            (classify + jsonl, '{"text": "a", "labels": ["x", 1]}\n{"text": "b", "labels": []}\n'),
+            (classify + whole, '[{"text": "a", "label": true}, {"text": "b", "label": null}]'),
+            (pair + tsv, 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\tA .\t" B .\n0\t3\t4\tC\tD\n'),
+            (pair + csv, "premise,hypothesis,gold_label\na,b,x\nc,d,y\n"),
+            (128 + pair + tsv, "a\tb\nc\td\n"),
+            (tag + conll, "-DOCSTART- -X- O O\n\nWest NNP I-NP I-MISC\nside NN I-NP O\n\nEU NNP I-NP B-ORG\n"),
+            (tag + none, "New York\tB-LOC\nis\tO\n\nbig\tS-X\nL\tE-X\n"),
+            (tag + conll, "# text = a\n1\ta\ta\tX\t_\t_\t_\t_\t_\t_\n2-3\tb\tb\tX\t_\t_\t_\t_\t_\t_\n\n"),
+            (tag + jsonl, '{"tokens": ["EU", "x"], "ner_tags": ["U-ORG", "O"]}\n{"tokens": ["y"], "ner_tags": ["L-X"]}\n'),
+            (answer + whole, squad),
+            (answer + jsonl, {**question, "answers": lines}),
+            (answer + jsonl, {**question, "answers": found}),
+            (128 + answer + csv, "question,context\nq,c\nr,d\n")):
+        yield bytes([first]) + (data.encode() if isinstance(data, str) else text(data))
+
+
 def main():
     npz = golden("npz/*.npz", 16384)
     write("npz_fuzz", npz, [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07",
@@ -189,6 +221,10 @@ def main():
            for model in golden(pattern, 60000) for family in families],
           [b"\xe2\x96\x81", b"<unk>", b"<s>", b"</s>", b"<pad>", b"[CLS]", b"[SEP]", b"[MASK]"])
     write("shard_fuzz", shards(), [b"BRTSHARD"])
+    write("dataset_fuzz", datasets(),
+          [b"text", b"label", b"sentence1", b"sentence2", b"\"\"", b",\"", b"\",", b"\r\n", b"-DOCSTART-", b"I-X", b"B-X",
+           b"E-X", b"S-X", b" O\n", b'{"text": "', b'"answers": ', b'"answer_start": ', b'"context": ', b'"question": ',
+           b'"qas": ', b'"paragraphs": ', b'"data": ', b'"tokens": ["', b'"tags": ["', b"['", b"\x1f\x8b", b"\xef\xbb\xbf"])
 
 
 main()

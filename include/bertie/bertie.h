@@ -22,6 +22,7 @@
 #include "bertie/npy.h"
 #include "bertie/results.h"
 #include "bertie/similarity.h"
+#include "bertie/table.h"
 #include "bertie/text_model.h"
 #include "bertie/tokenizer.h"
 #include "bertie/train.h"

@@ -32,7 +32,7 @@ BERTIE_API std::string_view name_of(TaskKind kind);  // "classify", "pair", "tag
 
 // A row of kClassify and kPair.
 struct TextExample {
-  std::string a, b = {};             // b: of a pair
+  std::string a = {}, b = {};        // b: of a pair
   std::vector<int32_t> labels = {};  // places in Dataset::labels: one, or with kMultiLabel any number
   double value = 0;                  // kRegression
   size_t line = 0;                   // of its file, from 1
@@ -40,18 +40,18 @@ struct TextExample {
 
 // A sentence of kTag.
 struct TaggedSentence {
-  std::vector<std::string> words;
-  std::vector<int32_t> tags;  // a place in Dataset::labels for each word
-  size_t line = 0;            // of its first word
+  std::vector<std::string> words = {};
+  std::vector<int32_t> tags = {};  // a place in Dataset::labels for each word
+  size_t line = 0;                 // of its first word
 };
 
 // A question of kAnswer. Places count code points of the context.
 struct SquadQuestion {
   struct Answer {
-    std::string text;
+    std::string text = {};
     size_t start = 0;
   };
-  std::string id, question, context;
+  std::string id = {}, question = {}, context = {};
   std::vector<Answer> answers = {};  // empty where there is none in the context
   size_t line = 0;                   // 0 where the format has no lines
 };
@@ -60,13 +60,13 @@ struct DatasetOptions {
   // Columns by name, or by number from 1; empty: found by their usual names ("sentence", "text", "label" …).
   // kTag: `text` has the words and `label` the tags; kAnswer: question, context and answers.
   std::string text = {}, text_pair = {}, label = {};
-  // What labels are. kUnset: numbers with fractions are a regression, lists of labels several labels, anything
-  // else classes. Data that goes with other data should be given that data's problem: five rows may have no
-  // fraction in them, or no list.
+  // What labels are. kUnset: numbers with fractions are a regression, lists of labels several labels,
+  // anything else classes. Data that goes with other data should be given that data's problem: five rows may
+  // have no fraction in them, or no list.
   Problem problem = Problem::kUnset;
   bool labels_needed = true;  // false: rows without labels are good, to be predicted
-  // Error for a row that cannot be used, with its file, line and reason. True: such rows are left out, told to
-  // `bad_row` and counted. A row is bad that cannot be read, has an empty text or no label.
+  // Error for a row that cannot be used, with its file, line and reason. True: such rows are left out, told
+  // to `bad_row` and counted. A row is bad that cannot be read, has an empty text or no label.
   bool skip_bad = false;
   std::function<void(const Error& error)> bad_row = {};
   bool strict = false;  // a row that is not valid UTF-8 is bad; otherwise its bad bytes are read as U+FFFD
@@ -82,9 +82,9 @@ struct Dataset {
   std::vector<TaggedSentence> sentences = {};  // kTag
   std::vector<SquadQuestion> questions = {};   // kAnswer
   std::string file = {};
-  std::string found = {};    // the format, in words: "TSV without quotes, columns sentence and label"
-  size_t bad_rows = 0;       // left out by skip_bad
-  size_t invalid_rows = 0;   // that are not valid UTF-8, and were mended
+  std::string found = {};          // the format, in words: "TSV without quotes, columns sentence and label"
+  size_t bad_rows = 0;             // left out by skip_bad
+  size_t invalid_rows = 0;         // that are not valid UTF-8, and were mended
   std::string first_invalid = {};  // where the first of them is: "reviews.csv:7"
   bool labeled = true;             // false: rows have no labels, or some of them have none
   bool no_answers = false;         // kAnswer: some questions have none, as in SQuAD 2.0

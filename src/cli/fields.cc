@@ -23,6 +23,8 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"max_answer_tokens", "max-answer"},
     {"max_question_tokens", "max-question"},
     {"precision", "dtype"},
+    {"text", "column"},
+    {"text_pair", "column-pair"},
     {"resamples", "bootstrap"},
 };
 

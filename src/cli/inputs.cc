@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -58,7 +59,15 @@ size_t read_some(int descriptor, const std::string& file, std::string& buffer) {
 
 }  // namespace
 
-LineReader::LineReader(const Settings& settings) : words_(settings.words), files_(settings.files) {
+LineReader::LineReader(const Settings& settings, std::optional<TaskKind> tables)
+    : words_(settings.words),
+      files_(settings.files),
+      tables_(tables),
+      column_(settings.column.value_or("")),
+      column_pair_(settings.column_pair.value_or("")),
+      verbose_(settings.verbose) {
+  if (!words_.empty() && files_.empty() && !(column_ + column_pair_).empty())
+    throw UsageError("a column is one of a table, and there is no --file", "--file FILE");
   if (words_.empty() && files_.empty()) {
     if (is_terminal(STDIN_FILENO))
       throw UsageError("there is no text to work on",
@@ -79,6 +88,7 @@ LineReader::LineReader(const Settings& settings) : words_(settings.words), files
       close(std::exchange(open_.back(), -1));
   }
   if (!known) total_ = 0;
+  if (tables_ && words_.empty()) open_next();  // a wrong column should not wait for the model
 }
 
 LineReader::~LineReader() {
@@ -87,11 +97,41 @@ LineReader::~LineReader() {
     if (descriptor >= 0) close(descriptor);
 }
 
-bool LineReader::open_next() {
+void LineReader::close_file() {
   if (file_ >= 0) close(std::exchange(file_, -1));
+  done_ = done();
+  packed_.reset();
+  rows_.reset();
+}
+
+size_t LineReader::done() const {
+  return done_ + size_t(rows_ ? rows_->taken() : packed_ ? packed_->taken() : 0);
+}
+
+// What is no regular file is not asked: whoever feeds us line by line may not have written its first bytes.
+bool LineReader::is_packed_file(const std::string& file) const {
+  if (open_[next_file_] >= 0) return false;
+  const int descriptor = open_file(file);
+  char start[6];
+  const ssize_t count = read(descriptor, start, sizeof start);
+  close(descriptor);
+  return count > 0 && begins_packed({start, size_t(count)});
+}
+
+bool LineReader::open_next() {
+  close_file();
   if (next_file_ == files_.size()) return false;
-  file_ = std::exchange(open_[next_file_], -1);
-  if (file_ < 0) file_ = open_file(files_[next_file_]);
+  const std::string& file = files_[next_file_];
+  if (tables_ && (!(column_ + column_pair_).empty() || is_table(*tables_, file))) {
+    rows_.emplace(*tables_, file, column_, column_pair_);
+    if (open_[next_file_] >= 0) close(std::exchange(open_[next_file_], -1));  // a pipe, open until here
+    if (verbose_) say("{}: {}\n", name_of(file), printable(rows_->found()));
+  } else if (is_packed_file(file)) {
+    packed_.emplace(file);
+  } else {
+    file_ = std::exchange(open_[next_file_], -1);
+    if (file_ < 0) file_ = open_file(file);
+  }
   ++next_file_;
   line_ = 0, ended_ = false;
   return true;
@@ -104,11 +144,21 @@ bool LineReader::fill() {
   if (buffer_.size() > kMaxLine)
     throw Error(fmt::format("{}: a line is longer than {} MiB", name_of(name), kMaxLine >> 20),
                 "one text a line");
-  if (!ended_) ended_ = read_some(file_, name, buffer_) == 0;
+  if (ended_) return false;
+  if (packed_) {
+    const size_t had = buffer_.size();
+    buffer_.resize(had + kReadBytes);
+    const size_t count = packed_->read(std::span(buffer_).subspan(had));
+    buffer_.resize(had + count);
+    ended_ = count == 0;
+  } else {
+    ended_ = read_some(file_, name, buffer_) == 0;
+  }
   return !ended_;
 }
 
 bool LineReader::next(std::string& text) {
+  row_.reset();
   if (next_word_ < words_.size()) {
     text = words_[next_word_++];
     line_ = next_word_;
@@ -116,7 +166,16 @@ bool LineReader::next(std::string& text) {
     return true;
   }
   while (true) {
-    if (file_ < 0 && !open_next()) return false;
+    if (!is_open() && !open_next()) return false;
+    if (rows_) {
+      if (!rows_->next(row_.emplace())) {
+        row_.reset();
+        close_file();
+        continue;
+      }
+      line_ = row_->line;
+      return true;
+    }
     size_t end = find_line_end();
     size_t length = end - begin_ + 1;
     if (end == buffer_.npos) {
@@ -132,7 +191,7 @@ bool LineReader::next(std::string& text) {
     if (line_++ == 0 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     begin_ += length;
     searched_ = 0;
-    done_ += length;
+    if (!packed_) done_ += length;
     return true;
   }
 }
@@ -145,9 +204,9 @@ size_t LineReader::find_line_end() {
 
 bool LineReader::ready() {
   if (next_word_ < words_.size()) return true;
-  while (file_ >= 0 || open_next()) {
-    if (find_line_end() != buffer_.npos) return true;
-    if (!ended_ && !has_bytes(file_, 0)) return false;
+  while (is_open() || open_next()) {
+    if (rows_ || find_line_end() != buffer_.npos) return true;
+    if (!ended_ && !packed_ && !has_bytes(file_, 0)) return false;
     if (fill()) continue;
     if (!buffer_.empty()) return true;  // a last line without its end
     open_next();
@@ -156,7 +215,9 @@ bool LineReader::ready() {
 }
 
 std::string LineReader::place(size_t file, size_t line) const {
-  return file == 0 ? fmt::format("text {}", line) : fmt::format("{}:{}", name_of(files_[file - 1]), line);
+  if (file == 0) return fmt::format("text {}", line);
+  const std::string name = name_of(files_[file - 1]);
+  return line == 0 ? name : fmt::format("{}:{}", name, line);  // a format without lines
 }
 
 namespace {
@@ -180,16 +241,19 @@ bool is_one_word(const Settings& settings) { return settings.words.size() == 1 &
 
 }  // namespace
 
-Inputs::Inputs(const Settings& settings)
-    : lines_(settings), strict_(settings.strict), quiet_(settings.quiet), only_one_(is_one_word(settings)) {}
-Inputs::Inputs(const Settings& settings, Fields fields)
+Inputs::Inputs(const Settings& settings, std::optional<TaskKind> tables)
+    : lines_(settings, tables),
+      strict_(settings.strict),
+      quiet_(settings.quiet),
+      only_one_(is_one_word(settings)) {}
+Inputs::Inputs(const Settings& settings, Fields fields, std::optional<TaskKind> tables)
     : fields_(fields),
       first_(from_words(settings, fields)),
-      lines_(without_words(settings)),
+      lines_(without_words(settings), tables),
       strict_(settings.strict),
       quiet_(settings.quiet),
       only_one_(first_.has_value()) {}
-Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings) {
+Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings, TaskKind::kClassify) {
   context_ = valid_text(settings, std::move(context), "the context");
 }
 
@@ -200,6 +264,10 @@ bool Inputs::next(Input& input, bool may_wait) {
     try {
       if (first_) {
         input.a = std::move(first_->a), input.b = std::move(first_->b);
+      } else if (TextRow* const row = lines_.row()) {
+        if (row->problem) throw Error(*row->problem);
+        input.a = std::move(row->a);
+        input.b = context_ ? *context_ : std::move(row->b);
       } else if (fields_) {
         split(line, input);
       } else {

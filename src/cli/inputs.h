@@ -1,28 +1,33 @@
 #pragma once
-// What commands work on, one input after the other: a text a line, or two texts a line.
+// What commands work on, one input after the other: a text a line, or two texts a line, or rows of tables.
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bertie/table.h"
 #include "cli/options.h"
 
 namespace bertie::cli {
 
 // The texts of the command line, one after the other, holding one line at a time: first the words, then the
 // files' lines (or those of standard input). A line ends with \n or \r\n; the last one may do without. A
-// byte order mark at the start of a file is dropped.
+// byte order mark at the start of a file is dropped, and packed files are unpacked. Where the command reads
+// tables, files that are (bertie::is_table), or all where a column is named, give rows instead of lines.
 class LineReader {
  public:
-  // Throws UsageError where there is nothing to read but a terminal, Error where a file cannot be opened.
-  explicit LineReader(const Settings& settings);
+  // Throws UsageError where there is nothing to read but a terminal, Error where a file cannot be opened or
+  // the first one has no such column.
+  explicit LineReader(const Settings& settings, std::optional<TaskKind> tables = {});
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
   // False at the end. Throws Error where reading fails.
   bool next(std::string& text);
+  // What next gave, if it was of a table: its row, to be taken from; else null.
+  TextRow* row() { return row_ ? &*row_ : nullptr; }
   // Whether next would give something (or the end) without waiting for whoever writes to our pipe.
   bool ready();
   // Where the last text came from: "texts.txt:7", or "text 2" for a word.
@@ -30,20 +35,30 @@ class LineReader {
   size_t line() const { return line_; }
   std::string place(size_t file, size_t line) const;
   // Bytes given out, and how many there are; 0 if nobody knows.
-  size_t done() const { return done_; }
+  size_t done() const;
   size_t total() const { return total_; }
 
  private:
   bool fill();
   bool open_next();
+  bool is_open() const { return file_ >= 0 || packed_ || rows_; }
+  void close_file();
+  bool is_packed_file(const std::string& file) const;
   size_t find_line_end();  // in the buffer, or npos
 
   std::vector<std::string> words_, files_;
   size_t next_word_ = 0, next_file_ = 0, line_ = 0;
   std::vector<int> open_;  // descriptors of those that can be opened only once, such as pipes; else -1
-  int file_ = -1;          // the one being read
-  bool ended_ = false;     // it has no more than what is in the buffer
-  std::string buffer_;     // what was read; lines are taken from begin_ on
+  // The one being read: one of these.
+  int file_ = -1;
+  std::optional<UnpackedFile> packed_;
+  std::optional<TextRows> rows_;
+  std::optional<TextRow> row_;  // that next gave
+  std::optional<TaskKind> tables_;
+  std::string column_, column_pair_;
+  bool verbose_;
+  bool ended_ = false;  // it has no more than what is in the buffer
+  std::string buffer_;  // what was read; lines are taken from begin_ on
   size_t begin_ = 0;
   size_t searched_ = 0;  // bytes from begin_ on that have no line end
   size_t done_ = 0, total_ = 0;
@@ -65,10 +80,10 @@ inline constexpr Fields kPairFields{"text", "text_pair"}, kQuestionFields{"quest
 // Bytes that are not UTF-8 are replaced and counted.
 class Inputs {
  public:
-  // Each word and each line is a text.
-  explicit Inputs(const Settings& settings);
+  // Each word, each line, and where the command reads tables each row, is a text.
+  explicit Inputs(const Settings& settings, std::optional<TaskKind> tables = {});
   // Two words are one input. A line is two texts with a tab between them, or a JSON object.
-  Inputs(const Settings& settings, Fields fields);
+  Inputs(const Settings& settings, Fields fields, std::optional<TaskKind> tables = {});
   // Each word and each line is a question about the same context.
   Inputs(const Settings& settings, std::string context);
 

@@ -53,6 +53,32 @@ Option file_option() {
           .to = &Settings::files};
 }
 
+Option table_file_option() {
+  Option option = file_option();
+  option.help =
+      "read texts from FILE, one a line, or from a column of a table (.csv, .tsv, .jsonl, .json), packed or "
+      "not; - is standard input; may be given again";
+  return option;
+}
+
+Option column_option() {
+  return {.name = "column",
+          .argument = "NAME",
+          .help = "column of the text, by name or number from 1; FILE is a table then, whatever its name",
+          .standard = "found by usual names",
+          .to = &Settings::column};
+}
+
+Option format_option() {
+  return {.name = "format",
+          .argument = "HOW",
+          .help = "print results for programs",
+          .to = &Settings::format,
+          .choices = {{"json", "an object a line; --json is the same", int(ResultFormat::kJson)},
+                      {"csv", "rows with commas, a header first", int(ResultFormat::kCsv)},
+                      {"tsv", "rows with tabs, a header first", int(ResultFormat::kTsv)}}};
+}
+
 namespace {
 
 Option force_option() {
@@ -121,11 +147,13 @@ std::vector<Command> other_commands() {
        .about =
            "Gives one vector for each TEXT, each line of each FILE, or each line of standard input, pooled "
            "as the model's modules.json says. An empty line is a text too, and one that fails a row of NaN, "
-           "so that rows and lines agree.\n\n"
+           "so that rows and lines agree. A FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
            "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go into "
            "one array of shape (texts, dimension), which appears under its name when it is complete, or "
            "with the rows that are done when it is stopped with Ctrl-C.",
-       .options = {file_option(),
+       .options = {table_file_option(),
+                   column_option(),
+                   format_option(),
                    {.name = "npy",
                     .argument = "FILE",
                     .help = "write the vectors to FILE, for NumPy",
@@ -140,6 +168,8 @@ std::vector<Command> other_commands() {
        .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file texts.txt --npy vectors.npy",
                      "a file, for NumPy"},
+                    {"bertie embed -m all-MiniLM-L6-v2 --file reviews.csv --column review --format csv",
+                     "a column of a table, and a table"},
                     {"cat texts.txt | bertie embed -m all-MiniLM-L6-v2 | gzip > vectors.jsonl.gz",
                      "in a pipe"}},
        .run = embed_command},

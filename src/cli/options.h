@@ -36,6 +36,8 @@ struct Settings {
   std::vector<std::string> targets;  // tasks
   std::optional<std::string> context;
   std::optional<int> group, apply;  // Aggregation, Apply
+  std::optional<std::string> column, column_pair;
+  std::optional<int> format;  // ResultFormat; with kJson, `json` is set too
   std::optional<size_t> max_answer, max_question, max_new_tokens, top_k, seed;
   std::optional<double> temperature, top_p, repetition_penalty;
   bool keep_outside = false, may_be_empty = false;
@@ -68,8 +70,8 @@ struct Settings {
   std::optional<size_t> bootstrap;
   std::optional<double> threshold;
 
-  std::optional<std::string> metric, text, text_pair, label;  // labelled data
-  std::optional<int> problem;                                 // Problem
+  std::optional<std::string> metric, label;  // labelled data
+  std::optional<int> problem;                // Problem
   bool skip_bad = false;
 
   bool man = false, markdown = false;  // help
@@ -84,6 +86,7 @@ struct Choice {
 };
 
 enum class Benchmark { kEncode, kGenerate, kPretrain, kAttention, kLoad, kTokenize, kGemm };
+enum class ResultFormat { kJson, kCsv, kTsv };
 enum class Shell { kBash, kZsh, kFish };
 
 struct Option {
@@ -127,6 +130,9 @@ std::vector<Command> data_commands();
 std::vector<Command> train_commands();
 std::vector<Command> evaluate_commands();
 Option file_option();                // --file
+Option table_file_option();          // the same for commands that read tables too,
+Option column_option();              // with --column
+Option format_option();              // --format
 std::vector<Choice> size_choices();  // of models to train
 const std::vector<Option>& global_options();
 const std::vector<Choice>& environment();  // variables that Bertie looks at

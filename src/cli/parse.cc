@@ -229,6 +229,9 @@ Invocation parse(const std::vector<std::string>& arguments) {
     if (settings.help || settings.version) return result;
   }
   if (command) check_words(*command, settings);
+  if (settings.json && settings.format && *settings.format != int(ResultFormat::kJson))
+    throw UsageError("--json and another --format exclude each other", "one of them");
+  if (settings.format == int(ResultFormat::kJson)) settings.json = true;
   return result;
 }
 

@@ -81,6 +81,16 @@ void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, s
                   : fmt::format("shorter {}: this model takes no more", what));
 }
 
+std::optional<TableWriter> table_output(const Settings& settings) {
+  if (!settings.format || *settings.format == int(ResultFormat::kJson)) return {};
+  return TableWriter(*settings.format == int(ResultFormat::kCsv) ? ',' : '\t');
+}
+
+void print_header(TableWriter& table, std::span<const std::string_view> columns) {
+  for (const std::string_view column : columns) table.field(column);
+  print(table.take_row());
+}
+
 std::string percent(float share) {
   const double shown = double(share) * 100;
   return shown > 0 && shown < 0.05 ? " <0.1%" : fmt::format("{:5.1f}%", shown);

@@ -2,10 +2,13 @@
 // What the commands over many inputs share: going through them, warnings, and scores for the eye.
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bertie/json.h"
+#include "bertie/table.h"
 #include "bertie/text_model.h"
 #include "cli/inputs.h"
 #include "cli/model.h"
@@ -96,6 +99,10 @@ void warn_if_cut(const Settings& settings, size_t cut, size_t count, std::string
 // The same with what is to be tried of a model; `max_length` is where the one for heads is not meant.
 void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, size_t count,
                  std::string_view what, std::optional<size_t> max_length = {});
+
+// Where results are to be rows of CSV or TSV: what makes them.
+std::optional<TableWriter> table_output(const Settings& settings);
+void print_header(TableWriter& table, std::span<const std::string_view> columns);
 
 std::string percent(float share);  // " 42.1%"
 // "text 3: …" in grey, for the reader of several results; nothing where there is one.

@@ -15,6 +15,29 @@ Option pair_file() {
           .to = &Settings::files};
 }
 
+Option pair_table_file() {
+  Option option = pair_file();
+  option.help =
+      "read pairs from FILE: two columns of a table (.csv, .tsv, .jsonl, .json), or a pair a line: two texts "
+      "with a tab between them, or a JSON object with \"text\" and \"text_pair\"; packed or not; - is "
+      "standard input; may be given again";
+  return option;
+}
+
+Option first_column(std::string_view help) {
+  Option option = column_option();
+  option.help = help;
+  return option;
+}
+
+Option second_column(std::string_view help) {
+  return {.name = "column-pair",
+          .argument = "NAME",
+          .help = help,
+          .standard = "found by usual names",
+          .to = &Settings::column_pair};
+}
+
 Option max_length() {
   return {.name = "max-length",
           .argument = "N",
@@ -105,34 +128,47 @@ std::vector<Command> task_commands() {
        .summary = "labels of texts: sentiment, topic and the like",
        .about = "Gives the labels of each TEXT, each line of each FILE, or each line of standard input, "
                 "with the names that the model has for them. One text shows all labels, many the best one "
-                "each; --top says otherwise.\n\n"
-                "With --json, an object a text: index, text, and labels with label and score, best first.",
-       .options = {file_option(), top("show the K best labels", "all for one text, 1 for many"), apply(),
-                   max_length()},
+                "each; --top says otherwise. A FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
+                "With --json, an object a text: index, text, and labels with label and score, best first. "
+                "With --format csv, a row for each label that is shown: index, text, label, score.",
+       .options = {table_file_option(), column_option(), format_option(),
+                   top("show the K best labels", "all for one text, 1 for many"), apply(), max_length()},
        .examples = {{"bertie classify -m distilbert-sst2 \"A fine film.\"", "one text"},
-                    {"bertie classify -m distilbert-sst2 --json < reviews.txt > labels.jsonl", "many"}},
+                    {"bertie classify -m distilbert-sst2 --json < reviews.txt > labels.jsonl", "many"},
+                    {"bertie classify -m distilbert-sst2 --file reviews.csv --column review --format csv",
+                     "a column of a table, and a table"}},
        .run = classify_command},
       {.name = "pair",
        .words = "[TEXT TEXT]",
        .most_words = 2,
        .summary = "labels of pairs: entailment, paraphrase, similarity",
        .about = "Gives the labels of two texts together, for models that were trained on pairs.\n\n"
-                "With --json, an object a pair: index, a, b, and labels with label and score.",
-       .options = {pair_file(), top("show the K best labels", "all for one pair, 1 for many"), apply(),
-                   max_length()},
+                "With --json, an object a pair: index, a, b, and labels with label and score. With --format "
+                "csv, a row for each label that is shown: index, a, b, label, score.",
+       .options = {pair_table_file(),
+                   first_column("column of the first text, by name or number from 1; FILE is a table then"),
+                   second_column("column of the second text"), format_option(),
+                   top("show the K best labels", "all for one pair, 1 for many"), apply(), max_length()},
        .examples = {{"bertie pair -m roberta-mnli \"A man sleeps.\" \"Somebody is awake.\"", "one pair"},
-                    {"bertie pair -m roberta-mnli --file pairs.jsonl", "a file of pairs"}},
+                    {"bertie pair -m roberta-mnli --file pairs.jsonl", "a file of pairs"},
+                    {"bertie pair -m roberta-mnli --file RTE/dev.tsv --format tsv",
+                     "GLUE's files as they come"}},
        .run = pair_command},
       {.name = "tag",
        .words = "[TEXT...]",
        .most_words = SIZE_MAX,
        .summary = "names, places and other entities, marked in the text",
-       .about = "Finds the entities of each TEXT, each line of each FILE, or each line of standard input. "
-                "Places count code points. A text that is longer than the model takes goes in windows that "
-                "overlap; nothing is left out.\n\n"
-                "With --json, an object a text: index, text, and entities with label, score, text, word, "
-                "start, end, first_token and token_count.",
-       .options = {file_option(),
+       .about =
+           "Finds the entities of each TEXT, each line of each FILE, or each line of standard input. "
+           "Places count code points. A text that is longer than the model takes goes in windows that "
+           "overlap; nothing is left out. A FILE may be a table (.csv, .tsv, .jsonl, .json) or have CoNLL's "
+           "columns: a sentence's words are joined with spaces.\n\n"
+           "With --json, an object a text: index, text, and entities with label, score, text, word, "
+           "start, end, first_token and token_count. With --format csv, a row for each entity: index, "
+           "label, score, text, start, end.",
+       .options = {table_file_option(),
+                   column_option(),
+                   format_option(),
                    {.name = "group",
                     .argument = "HOW",
                     .help = "how pieces become entities",
@@ -160,7 +196,9 @@ std::vector<Command> task_commands() {
                     .least = 4}},
        .examples = {{"bertie tag -m bert-base-ner \"Anna Lindqvist came to Gothenburg.\"", "one text"},
                     {"bertie tag -m bert-base-ner --group first --json --file articles.txt",
-                     "words whole, for programs"}},
+                     "words whole, for programs"},
+                    {"bertie tag -m bert-base-ner --file eng.testa --format csv",
+                     "CoNLL's sentences, a table"}},
        .run = tag_command},
       {.name = "answer",
        .words = "[QUESTION [CONTEXT]]",
@@ -170,14 +208,19 @@ std::vector<Command> task_commands() {
            "Cuts the answer to QUESTION out of CONTEXT, or out of a file with --context: then every word "
            "and every line is a question about it. A long context goes in windows.\n\n"
            "With --json, an object a question: index, question, and answers with answer, score, start and "
-           "end in code points of the context.",
+           "end in code points of the context. With --format csv, a row for each answer: index, question, "
+           "answer, score, start, end.",
        .options = {{.name = "file",
                     .letter = 'f',
                     .argument = "FILE",
-                    .help = "read questions from FILE, one a line: question and context with a tab between "
-                            "them, or a JSON object with \"question\" and \"context\"; with --context, "
-                            "questions alone; - is standard input",
+                    .help = "read questions from FILE: SQuAD's JSON, two columns of a table (.csv, .tsv, "
+                            ".jsonl), or a question a line: question and context with a tab between them, or "
+                            "a JSON object with \"question\" and \"context\"; with --context, questions "
+                            "alone; packed or not; - is standard input",
                     .to = &Settings::files},
+                   first_column("column of the question, by name or number from 1; FILE is a table then"),
+                   second_column("column of the context"),
+                   format_option(),
                    {.name = "context",
                     .letter = 'c',
                     .argument = "FILE",
@@ -210,11 +253,11 @@ std::vector<Command> task_commands() {
                     .help = "tokens that windows share",
                     .standard = "128, or half a window",
                     .to = &Settings::stride}},
-       .examples = {{"bertie answer -m distilbert-squad \"Who came?\" \"Anna came to Gothenburg.\"",
-                     "one question"},
-                    {"bertie answer -m distilbert-squad --top 3 \"Who came?\" --context book.txt",
-                     "about a file"},
-                    {"bertie answer -m distilbert-squad --json --file questions.jsonl", "many"}},
+       .examples =
+           {{"bertie answer -m distilbert-squad \"Who came?\" \"Anna came to Gothenburg.\"", "one question"},
+            {"bertie answer -m distilbert-squad --top 3 \"Who came?\" --context book.txt", "about a file"},
+            {"bertie answer -m distilbert-squad --json --file questions.jsonl", "many"},
+            {"bertie answer -m distilbert-squad --file dev-v1.1.json --format csv", "SQuAD's questions"}},
        .run = answer_command},
       {.name = "generate",
        .words = "[PROMPT...]",

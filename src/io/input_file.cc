@@ -23,6 +23,12 @@ namespace {
 constexpr size_t kPackedBytes = size_t{1} << 18;
 constexpr uint64_t kMaxUnpackMemory = uint64_t{256} << 20;  // what a hostile file may make us take
 
+constexpr std::string_view kGzipStart = "\x1f\x8b", kZstdStart = "\x28\xb5\x2f\xfd",
+                           kXzStart{
+                               "\xfd"
+                               "7zXZ\0",
+                               6};
+
 struct Step {
   size_t used = 0, made = 0;
 };
@@ -33,6 +39,10 @@ std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   return text;
+}
+
+bool is_packed(std::string_view bytes) {
+  return bytes.starts_with(kGzipStart) || bytes.starts_with(kXzStart) || bytes.starts_with(kZstdStart);
 }
 
 // Unpacks what it is given, as far as it goes.
@@ -149,12 +159,9 @@ InputFile::InputFile(const std::string& path) : name_(path == "-" ? "standard in
     while (end_ < 6 && fill()) {
     }
     const std::string_view start(packed_.data(), end_);
-    if (start.starts_with("\x1f\x8b")) unpacker_ = std::make_unique<Gzip>(name_);
-    if (start.starts_with(std::string_view("\xfd"
-                                           "7zXZ\0",
-                                           6)))
-      unpacker_ = std::make_unique<Xz>(name_);
-    if (start.starts_with("\x28\xb5\x2f\xfd")) unpacker_ = std::make_unique<Zstd>(name_);
+    if (start.starts_with(kGzipStart)) unpacker_ = std::make_unique<Gzip>(name_);
+    if (start.starts_with(kXzStart)) unpacker_ = std::make_unique<Xz>(name_);
+    if (start.starts_with(kZstdStart)) unpacker_ = std::make_unique<Zstd>(name_);
   } catch (...) {
     close(file_);
     throw;

@@ -15,6 +15,9 @@ namespace bertie::io {
 // The text without a byte order mark at its start.
 std::string_view without_byte_order_mark(std::string_view text);
 
+// Whether these are the first bytes of gzip, xz or Zstandard; six of them tell.
+bool is_packed(std::string_view bytes);
+
 class InputFile {
  public:
   // Throws Error where it cannot be opened.

@@ -183,9 +183,12 @@ bool TableReader::read_next(TableRow& row) {
   row.object = nullptr;
   row.problem.reset();
   switch (format_.kind) {
-    case TableFormat::Kind::kJsonLines: return next_json_line(row);
-    case TableFormat::Kind::kJsonArray: return next_json_element(row);
-    case TableFormat::Kind::kDelimited: break;
+    case TableFormat::Kind::kJsonLines:
+      return next_json_line(row);
+    case TableFormat::Kind::kJsonArray:
+      return next_json_element(row);
+    case TableFormat::Kind::kDelimited:
+      break;
   }
   return next_delimited(row);
 }
@@ -214,10 +217,10 @@ bool TableReader::next_delimited(TableRow& row) {
   else if (has_zeros)
     row.problem.emplace("this row has a zero byte in it");
   else if (!columns_.empty() && row.fields.size() != columns_.size())
-    row.problem.emplace(
-        fmt::format("{} where {} {}", fields_text(row.fields.size()),
-                    format_.header ? "the header has" : "the first row has", columns_.size()),
-        format_.quotes ? "a field that has the delimiter in it stands in quotes" : "one tab between two fields");
+    row.problem.emplace(fmt::format("{} where {} {}", fields_text(row.fields.size()),
+                                    format_.header ? "the header has" : "the first row has", columns_.size()),
+                        format_.quotes ? "a field that has the delimiter in it stands in quotes"
+                                       : "one tab between two fields");
   return true;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
-// Rows of a table, one after the other: CSV, TSV, JSON lines or a JSON array of objects; packed or not. How the
-// file is written is recognized from its beginning (recognize_table). A row that cannot be read says why and the
-// reading goes on with the next; memory does not grow with the file.
+// Rows of a table, one after the other: CSV, TSV, JSON lines or a JSON array of objects; packed or not. How
+// the file is written is recognized from its beginning (recognize_table). A row that cannot be read says why
+// and the reading goes on with the next; memory does not grow with the file.
 //
-//   CSV  as RFC 4180 has it: a field in quotes may hold delimiters, line ends and doubled quotes. The delimiter
+//   CSV  as RFC 4180 has it: a field in quotes may hold delimiters, line ends and doubled quotes. The
+//   delimiter
 //        is a comma or a semicolon. Lines end with \n or \r\n, and empty ones are no rows.
 //   TSV  the same with tabs; or, as GLUE has it, with quotes that are characters like any other.
 //   JSON lines  an object a line. Its strings are valid UTF-8, or the row is bad.
@@ -41,7 +42,8 @@ struct TableFormat {
 };
 
 struct TableHints {
-  std::optional<bool> header = {};  // whether there is one; empty: look
+  std::optional<bool> header = {};                                 // whether there is one; empty: look
+  bool header_expected = true;                                     // where the first row does not tell
   std::function<bool(std::string_view name)> is_column_name = {};  // that columns often have
 };
 
@@ -93,8 +95,8 @@ class TableReader {
 struct TableRecord {
   enum class State { kWhole, kNeedsMore, kBad };
   State state = State::kWhole;
-  size_t bytes = 0;               // kWhole: with its line end. kBad: its first line
-  const char* problem = nullptr;  // kBad
+  size_t bytes = 0;                      // kWhole: with its line end. kBad: its first line
+  const char* problem = nullptr;         // kBad
   bool quoted = false, doubled = false;  // a field is in quotes; with a doubled quote in it
 };
 TableRecord read_record(std::string_view text, bool ended, const TableFormat& format,
@@ -105,7 +107,8 @@ bool is_blank_line(std::string_view text);  // that the text begins with
 void check_is_text(std::string_view sample, const std::string& name);
 // Whether the text begins as JSON objects do: {" or {}.
 bool begins_json_object(std::string_view text);
-// The end of the JSON value that the text begins with: by its brackets and quotes alone. npos: not in the text.
+// The end of the JSON value that the text begins with: by its brackets and quotes alone. npos: not in the
+// text.
 size_t json_value_end(std::string_view text);
 
 }  // namespace bertie::io

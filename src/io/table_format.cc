@@ -14,8 +14,8 @@ constexpr size_t kSampleRows = 5000;
 // What a sample looks like, read in one way.
 struct Reading {
   TableFormat format;
-  std::vector<std::string> first;  // row
-  size_t rows = 0, misfits = 0;    // rows that have not as many fields as the first, or cannot be read
+  std::vector<std::string> first = {};  // row
+  size_t rows = 0, misfits = 0;         // rows that have not as many fields as the first, or cannot be read
   bool doubled = false, quoted_header = false;
   bool recurs = false;  // a field of the first row stands in its column again
 
@@ -54,9 +54,8 @@ Reading read_sample(std::string_view sample, bool ended, const TableFormat& form
 Reading read_tabs(std::string_view sample, bool ended) {
   Reading literal = read_sample(sample, ended, {.delimiter = '\t', .quotes = false});
   Reading quoted = read_sample(sample, ended, {.delimiter = '\t', .quotes = true});
-  const bool quotes =
-      quoted.misfits < literal.misfits ||
-      (quoted.misfits == 0 && literal.misfits == 0 && (quoted.doubled || quoted.quoted_header));
+  const bool quotes = quoted.misfits < literal.misfits || (quoted.misfits == 0 && literal.misfits == 0 &&
+                                                           (quoted.doubled || quoted.quoted_header));
   return quotes ? quoted : literal;
 }
 
@@ -67,10 +66,11 @@ bool has_header(const Reading& reading, const TableHints& hints) {
   });
   if (known > 1) return true;
   if (reading.recurs) return false;
-  return known > 0 || std::ranges::none_of(reading.first, [](const std::string& field) {
-           double number;
-           return parse_number(field, number);
-         });
+  const bool numbers = std::ranges::any_of(reading.first, [](const std::string& field) {
+    double number;
+    return parse_number(field, number);
+  });
+  return known > 0 || (hints.header_expected && !numbers);
 }
 
 }  // namespace
@@ -127,7 +127,9 @@ TableFormat recognize_table(std::string_view sample, bool ended, std::string_vie
 std::string describe(const TableFormat& format) {
   if (format.kind == TableFormat::Kind::kJsonLines) return "JSON lines";
   if (format.kind == TableFormat::Kind::kJsonArray) return "a JSON array of objects";
-  std::string text = format.delimiter != '\t' ? "CSV" : format.quotes ? "TSV with quotes" : "TSV without quotes";
+  std::string text = format.delimiter != '\t' ? "CSV"
+                     : format.quotes          ? "TSV with quotes"
+                                              : "TSV without quotes";
   if (format.delimiter == ';') text += " with semicolons";
   if (!format.header) text += ", no header";
   return text;

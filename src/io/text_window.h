@@ -1,6 +1,7 @@
 #pragma once
-// The text of a file (io/input_file.h) as a window that moves over it: what was read and not yet taken. Whoever
-// reads rows that may have several lines looks as far ahead as it needs to, and takes a row when it is whole.
+// The text of a file (io/input_file.h) as a window that moves over it: what was read and not yet taken.
+// Whoever reads rows that may have several lines looks as far ahead as it needs to, and takes a row when it
+// is whole.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,10 +22,11 @@ class TextWindow {
   size_t line() const { return line_; }  // that text() begins in, from 1
   const InputFile& file() const { return file_; }
 
-  bool more();                         // at least doubles text(); false at the end
+  bool more();                          // at least doubles text(); false at the end
   std::string_view fill(size_t bytes);  // text(), with so many bytes where the file has them
-  void take(size_t bytes);             // off the front of text()
-  // Where the first line ends, after its \n, or where the file does. npos where that is more than `most` bytes.
+  void take(size_t bytes);              // off the front of text()
+  // Where the first line ends, after its \n, or where the file does. npos where that is more than `most`
+  // bytes.
   size_t line_end(size_t most);
   void skip_line();  // however long it is
 

@@ -37,8 +37,8 @@ void change_weights(const fs::path& file,
 
 TEST(Inputs, ThatAreBadAreReportedAndTheOthersGoOn) {
   const TemporaryFolder folder;
-  write_all(folder / "pairs.tsv", "a\tb\nonly one\n{\"text\": \"a\"}\na\tb\nx\ty\tz\n");
-  const std::string file = folder / "pairs.tsv";
+  write_all(folder / "pairs.txt", "a\tb\nonly one\n{\"text\": \"a\"}\na\tb\nx\ty\tz\n");
+  const std::string file = folder / "pairs.txt";
   for (const auto& [command, model] : {std::pair("pair", "text-classification-bert"),
                                        {"next-sentence", "next-sentence-bert"},
                                        {"answer", "question-answering-bert"}}) {

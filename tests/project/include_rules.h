@@ -52,6 +52,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"npy.h", "io"},
     {"results.h", "tasks"},
     {"similarity.h", "tasks"},
+    {"table.h", "train"},
     {"text_model.h", "tasks"},
     {"tokenizer.h", "text"},
     {"train.h", "train"},

@@ -1,5 +1,6 @@
 // bertie answer
 #include <algorithm>
+#include <array>
 
 #include "bertie/utf8.h"
 #include "cli/task.h"
@@ -8,7 +9,7 @@ namespace bertie::cli {
 namespace {
 
 Inputs inputs_of(const Settings& settings) {
-  if (!settings.context) return Inputs(settings, kQuestionFields);
+  if (!settings.context) return Inputs(settings, kQuestionFields, TaskKind::kAnswer);
   const bool questions_from_input =
       settings.words.empty() &&
       (settings.files.empty() || std::count(settings.files.begin(), settings.files.end(), "-"));
@@ -49,6 +50,10 @@ int answer_command(const Settings& settings) {
                         .allow_no_answer = settings.may_be_empty};
   options.max_answer_tokens = settings.max_answer.value_or(options.max_answer_tokens);
   options.max_question_tokens = settings.max_question.value_or(options.max_question_tokens);
+  std::optional<TableWriter> rows = table_output(settings);
+  if (rows)
+    print_header(*rows,
+                 std::array<std::string_view, 6>{"index", "question", "answer", "score", "start", "end"});
   size_t cut_questions = 0;
   const int code = for_each_input(
       settings, inputs, {.what = "questions"},
@@ -59,6 +64,13 @@ int answer_command(const Settings& settings) {
       },
       [&](const Input& input, const Answering& result) {
         cut_questions += result.question_truncated;
+        if (rows) {
+          for (const Answer& a : result.answers) {
+            rows->field(input.index).field(input.a).field(a.text).field(a.score);
+            print(rows->field(size_t(a.offset.begin)).field(size_t(a.offset.end)).take_row());
+          }
+          return;
+        }
         if (settings.json) return print(to_json(result, {.index = input.index, .question = input.a}) + "\n");
         print("{}{}\n", input.index > 0 ? "\n" : "", style.bold(printable(input.a)));
         const CodePoints context(input.b);

@@ -1,5 +1,6 @@
 // bertie classify and bertie pair
 #include <algorithm>
+#include <array>
 
 #include "cli/task.h"
 #include "cli/terminal/table.h"
@@ -23,6 +24,12 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   const bool share = shares(options.apply, model.model().config());
   // One input: all its labels. Many: the best one each, a line a text.
   const bool one = inputs.only_one();
+  std::optional<TableWriter> table_rows = table_output(settings);
+  if (table_rows && pair)
+    print_header(*table_rows, std::array<std::string_view, 5>{"index", "a", "b", "label", "score"});
+  if (table_rows && !pair)
+    print_header(*table_rows, std::array<std::string_view, 4>{"index", "text", "label", "score"});
+  const bool all_labels = settings.json || (one && !table_rows);
   size_t cut_inputs = 0;
   const int code = for_each_input(
       settings, inputs, {.what = what},
@@ -32,9 +39,14 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
       [&](const Input& input, Classification& result) {
         cut_inputs += result.truncated;
         std::vector<Scored>& labels = result.labels;
-        labels.resize(
-            std::min(labels.size(), settings.top.value_or(settings.json || one ? labels.size() : 1)));
-        if (settings.json) {
+        labels.resize(std::min(labels.size(), settings.top.value_or(all_labels ? labels.size() : 1)));
+        if (table_rows) {
+          for (const Scored& s : labels) {
+            table_rows->field(input.index).field(input.a);
+            if (pair) table_rows->field(input.b);
+            print(table_rows->field(s.label).field(s.score).take_row());
+          }
+        } else if (settings.json) {
           print(to_json(result, input_of(input, pair)) + "\n");
         } else if (one || settings.top) {
           if (!one) print_heading(style, pair ? "pair" : "text", input.index, input.a);
@@ -58,12 +70,12 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
 }  // namespace
 
 int classify_command(const Settings& settings) {
-  Inputs inputs(settings);
+  Inputs inputs(settings, TaskKind::kClassify);
   return classify_inputs(settings, inputs, false);
 }
 
 int pair_command(const Settings& settings) {
-  Inputs inputs(settings, kPairFields);
+  Inputs inputs(settings, kPairFields, TaskKind::kPair);
   return classify_inputs(settings, inputs, true);
 }
 

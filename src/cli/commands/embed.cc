@@ -25,7 +25,7 @@ std::string summary_line(std::string_view text, std::span<const float> vector, c
 }  // namespace
 
 int embed_command(const Settings& settings) {
-  Inputs inputs(settings);
+  Inputs inputs(settings, TaskKind::kClassify);
   const TextModel model = load_model(settings);
   std::optional<NpyOutput> npy;
   if (settings.npy) npy.emplace(settings, std::vector{model.dimension()});
@@ -33,8 +33,14 @@ int embed_command(const Settings& settings) {
     while (npy->rows() < rows) npy->add(std::vector<float>(model.dimension(), NAN));
   };
 
-  const bool summary = !settings.json && !npy && is_terminal(1);
-  const bool json = settings.json || (!npy && !summary);
+  std::optional<TableWriter> rows = table_output(settings);
+  const bool summary = !settings.json && !rows && !npy && is_terminal(1);
+  const bool json = settings.json || (!rows && !npy && !summary);
+  if (rows) {
+    rows->field("index");
+    for (size_t i = 0; i < model.dimension(); ++i) rows->field(i);
+    print(rows->take_row());
+  }
   const Style style = Style::for_output();
   const size_t width = output_width();
   size_t truncated = 0;
@@ -42,7 +48,7 @@ int embed_command(const Settings& settings) {
   try {
     code = for_each_input(
         settings, inputs,
-        {.shows_results = json || summary,
+        {.shows_results = json || summary || rows,
          .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
          .failed = npy ? "; their rows are NaN" : ""},
         [&](std::span<const Input> block) {
@@ -51,6 +57,11 @@ int embed_command(const Settings& settings) {
         [&](const Input& input, const Embedding& embedding) {
           truncated += embedding.truncated;
           if (npy) fill_to(input.index), npy->add(embedding.values);
+          if (rows) {
+            rows->field(input.index);
+            for (const float value : embedding.values) rows->field(value);
+            print(rows->take_row());
+          }
           if (json) print(to_json(embedding, input_of(input)) + "\n");
           if (summary) print(summary_line(input.a, embedding.values, style, width));
         });

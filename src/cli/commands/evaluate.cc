@@ -52,8 +52,8 @@ Problem problem_of(const Settings& settings, const Config& config) {
 
 Dataset read_data(const Settings& settings, const TextModel& model) {
   const auto kind = TaskKind(settings.first_word);
-  DatasetOptions options{.text = settings.text.value_or(""),
-                         .text_pair = settings.text_pair.value_or(""),
+  DatasetOptions options{.text = settings.column.value_or(""),
+                         .text_pair = settings.column_pair.value_or(""),
                          .label = settings.label.value_or(""),
                          .skip_bad = settings.skip_bad,
                          .strict = settings.strict};

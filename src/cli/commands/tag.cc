@@ -1,5 +1,6 @@
 // bertie tag
 #include <algorithm>
+#include <array>
 
 #include "bertie/utf8.h"
 #include "cli/task.h"
@@ -44,13 +45,23 @@ int tag_command(const Settings& settings) {
   const TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
                            .stride = settings.stride,
                            .keep_outside = settings.keep_outside};
-  Inputs inputs(settings);
+  Inputs inputs(settings, TaskKind::kTag);
   const TextModel model = load_model(settings, Head::kTag);
   const Style style = Style::for_output();
   Colors colors;
+  std::optional<TableWriter> rows = table_output(settings);
+  if (rows)
+    print_header(*rows, std::array<std::string_view, 6>{"index", "label", "score", "text", "start", "end"});
   return for_each_input(
       settings, inputs, {}, [&](std::span<const Input> block) { return model.tag(texts_of(block), options); },
       [&](const Input& input, const Tagging& result) {
+        if (rows) {
+          for (const Entity& e : result.entities) {
+            rows->field(input.index).field(e.label).field(e.score).field(e.text);
+            print(rows->field(size_t(e.offset.begin)).field(size_t(e.offset.end)).take_row());
+          }
+          return;
+        }
         if (settings.json) return print(to_json(result, input_of(input)) + "\n");
         if (input.index > 0) print("\n");
         print("{}\n", marked(CodePoints(input.a), result.entities, style, colors));

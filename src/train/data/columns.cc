@@ -18,18 +18,41 @@ using Names = std::span<const std::string_view>;
 
 // As simplified() leaves them, the likeliest first.
 constexpr std::string_view kTextNames[] = {
-    "text",  "sentence", "review",  "content",  "comment",   "message", "tweet", "body",     "document",
-    "input", "headline", "utterance", "abstract", "description", "question", "title"};
-constexpr std::pair<std::string_view, std::string_view> kPairNames[] = {
-    {"sentence1", "sentence2"}, {"#1string", "#2string"}, {"premise", "hypothesis"},
-    {"question1", "question2"}, {"texta", "textb"},       {"text1", "text2"},
-    {"text", "textpair"},       {"sentencea", "sentenceb"}, {"question", "sentence"},
-    {"query", "passage"},       {"query", "document"},    {"claim", "evidence"},
-    {"s1", "s2"},               {"a", "b"}};
-constexpr std::string_view kLabelNames[] = {
-    "label",  "labels",    "goldlabel", "class", "category", "target", "quality",    "score",
-    "sentiment", "rating", "stars",     "similarity", "isduplicate", "topic", "intent", "polarity", "emotion",
-    "relatednessscore", "entailmentjudgment", "y"};
+    "text",     "sentence", "review",   "content",   "comment",  "message",     "tweet",    "body",
+    "document", "input",    "headline", "utterance", "abstract", "description", "question", "title"};
+constexpr std::pair<std::string_view, std::string_view> kPairNames[] = {{"sentence1", "sentence2"},
+                                                                        {"#1string", "#2string"},
+                                                                        {"premise", "hypothesis"},
+                                                                        {"question1", "question2"},
+                                                                        {"texta", "textb"},
+                                                                        {"text1", "text2"},
+                                                                        {"text", "textpair"},
+                                                                        {"sentencea", "sentenceb"},
+                                                                        {"question", "sentence"},
+                                                                        {"query", "passage"},
+                                                                        {"query", "document"},
+                                                                        {"claim", "evidence"},
+                                                                        {"s1", "s2"}};
+constexpr std::string_view kLabelNames[] = {"label",
+                                            "labels",
+                                            "goldlabel",
+                                            "class",
+                                            "category",
+                                            "target",
+                                            "quality",
+                                            "score",
+                                            "sentiment",
+                                            "rating",
+                                            "stars",
+                                            "similarity",
+                                            "isduplicate",
+                                            "topic",
+                                            "intent",
+                                            "polarity",
+                                            "emotion",
+                                            "relatednessscore",
+                                            "entailmentjudgment",
+                                            "y"};
 constexpr std::string_view kWordNames[] = {"tokens", "words"};
 constexpr std::string_view kTagNames[] = {"tags", "nertags", "labels", "label", "postags", "upos"};
 constexpr std::string_view kQuestionNames[] = {"question"}, kContextNames[] = {"context"},
@@ -39,7 +62,8 @@ constexpr std::string_view kQuestionNames[] = {"question"}, kContextNames[] = {"
 std::string simplified(std::string_view name) {
   std::string simple;
   for (char c : name)
-    if (c != ' ' && c != '_' && c != '-' && c != '.') simple += c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+    if (c != ' ' && c != '_' && c != '-' && c != '.')
+      simple += c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
   return simple;
 }
 
@@ -74,7 +98,9 @@ class ColumnFinder {
         if (!pair) pair = usual(kContextNames, "text_pair");
         if (!found.label) found.label = usual(kAnswerNames, "label");
         break;
-      case TaskKind::kPair: find_pair(text, pair); [[fallthrough]];
+      case TaskKind::kPair:
+        find_pair(text, pair);
+        [[fallthrough]];
       case TaskKind::kClassify:
         if (!text && !pairs) text = usual(kTextNames, "text");
         if (!found.label) found.label = usual(kLabelNames, "label");
@@ -104,18 +130,22 @@ class ColumnFinder {
   bool takes_two() const { return wanted_.kind == TaskKind::kPair || wanted_.kind == TaskKind::kAnswer; }
   const char* text_what() const {
     switch (wanted_.kind) {
-      case TaskKind::kPair: return "the first text";
-      case TaskKind::kTag: return "the words";
-      case TaskKind::kAnswer: return "the question";
-      case TaskKind::kClassify: break;
+      case TaskKind::kPair:
+        return "the first text";
+      case TaskKind::kTag:
+        return "the words";
+      case TaskKind::kAnswer:
+        return "the question";
+      case TaskKind::kClassify:
+        break;
     }
     return "the text";
   }
 
   // Source, label, a star or nothing, sentence; no header.
   bool is_cola() const {
-    if (wanted_.kind != TaskKind::kClassify || !(wanted_.text + wanted_.label).empty() || reader_.format().json() ||
-        reader_.format().header || simple_.size() != 4)
+    if (wanted_.kind != TaskKind::kClassify || !(wanted_.text + wanted_.label).empty() ||
+        reader_.format().json() || reader_.format().header || simple_.size() != 4)
       return false;
     const auto& rows = reader_.ahead(20);
     return !rows.empty() && std::ranges::all_of(rows, [](const io::TableRow& row) {
@@ -146,9 +176,10 @@ class ColumnFinder {
     if (first == names.end()) return {};
     const auto second = std::find(first + 1, names.end(), name);
     if (second != names.end())
-      throw Error(fmt::format("{} has two columns {}: {}", reader_.file().name(), io::quote(name), columns_text()),
-                  fmt::format("`{}` takes a number: {} is the first of them", field, first - names.begin() + 1),
-                  field);
+      throw Error(
+          fmt::format("{} has two columns {}: {}", reader_.file().name(), io::quote(name), columns_text()),
+          fmt::format("`{}` takes a number: {} is the first of them", field, first - names.begin() + 1),
+          field);
     return size_t(first - names.begin());
   }
 
@@ -161,10 +192,11 @@ class ColumnFinder {
       return number - 1;
     const std::vector<std::string_view> known(reader_.columns().begin(), reader_.columns().end());
     const std::string_view near = nearest(name, known);
-    throw Error(fmt::format("{} has no column {}: {}", reader_.file().name(), io::quote(name), columns_text()),
-                near.empty() ? std::string("a name or a number of these")
-                             : fmt::format("did you mean {}?", io::quote(near)),
-                field);
+    throw Error(
+        fmt::format("{} has no column {}: {}", reader_.file().name(), io::quote(name), columns_text()),
+        near.empty() ? std::string("a name or a number of these")
+                     : fmt::format("did you mean {}?", io::quote(near)),
+        field);
   }
 
   std::string columns_text() const {
@@ -186,9 +218,9 @@ class ColumnFinder {
       find_pair(a, b);
       if (a) hint += "; two texts a row are a task for pairs";
     }
-    throw Error(fmt::format("{}: no column has a usual name for {}: {}", reader_.file().name(), what,
-                            columns_text()),
-                hint, field);
+    throw Error(
+        fmt::format("{}: no column has a usual name for {}: {}", reader_.file().name(), what, columns_text()),
+        hint, field);
   }
 
   io::TableReader& reader_;
@@ -198,8 +230,8 @@ class ColumnFinder {
 
 bool is_plain_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '#' ||
-           c == '-' || c == ' ';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '#' || c == '-' || c == ' ';
   });
 }
 
@@ -215,7 +247,9 @@ bool is_usual_column_name(std::string_view name) {
 }
 
 io::TableHints table_hints(const WantedColumns& wanted) {
-  io::TableHints hints{.header = {}, .is_column_name = is_usual_column_name};
+  // Rows with labels have a header, as a rule; a list of texts need not.
+  io::TableHints hints{
+      .header = {}, .header_expected = wanted.label_wanted, .is_column_name = is_usual_column_name};
   for (const std::string& name : {wanted.text, wanted.text_pair, wanted.label})
     if (size_t number; !name.empty() && !parse_number(name, number)) hints.header = true;
   return hints;

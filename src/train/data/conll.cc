@@ -136,7 +136,8 @@ void ConllReader::read_word(std::string_view line, ConllSentence& sentence) {
     if (has_tags()) sentence.tags.emplace_back(fields_[tag_]);
   } else if (!sentence.problem) {
     sentence.line = window_->line();
-    sentence.problem.emplace(problem, "a word a line, the same columns in each, an empty line after a sentence");
+    sentence.problem.emplace(problem,
+                             "a word a line, the same columns in each, an empty line after a sentence");
   }
 }
 

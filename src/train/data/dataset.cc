@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
+#include <utility>
 
 #include "core/checked.h"
 #include "io/quote.h"
@@ -15,10 +16,14 @@ namespace bertie {
 
 std::string_view name_of(TaskKind kind) {
   switch (kind) {
-    case TaskKind::kClassify: return "classify";
-    case TaskKind::kPair: return "pair";
-    case TaskKind::kTag: return "tag";
-    case TaskKind::kAnswer: break;
+    case TaskKind::kClassify:
+      return "classify";
+    case TaskKind::kPair:
+      return "pair";
+    case TaskKind::kTag:
+      return "tag";
+    case TaskKind::kAnswer:
+      break;
   }
   return "answer";
 }
@@ -30,56 +35,66 @@ std::string DatasetRows::place(size_t line) const {
 void DatasetRows::bad(size_t line, const Error& problem) {
   const Error error(fmt::format("{}: {}", place(line), problem.what()), problem.hint(), problem.field());
   if (!options_.skip_bad)
-    throw Error(error.what(),
-                problem.hint().empty() ? "mend it, or leave such rows out: `skip_bad`"
-                                       : problem.hint() + "; `skip_bad` leaves such rows out");
+    throw Error(error.what(), problem.hint().empty() ? "mend it, or leave such rows out: `skip_bad`"
+                                                     : problem.hint() + "; `skip_bad` leaves such rows out");
   ++data_.bad_rows;
   if (options_.bad_row) options_.bad_row(error);
 }
 
-void DatasetRows::mend(std::string& text, size_t line, bool& counted) {
+void DatasetRows::mend(std::string& text, size_t line) {
   if (text::valid_utf8(text)) return;
   if (options_.strict) throw Error("not valid UTF-8", "iconv -f latin1 -t utf8, if it is Latin-1");
   std::string valid;
   text::replace_invalid(text, valid);
   text = std::move(valid);
-  if (std::exchange(counted, true)) return;
+  if (std::exchange(counted_line_, line) == line) return;
   if (data_.invalid_rows++ == 0) data_.first_invalid = place(line);
 }
 
 void DatasetRows::make_valid(size_t line, std::initializer_list<std::string*> texts) {
-  bool counted = false;
-  for (std::string* text : texts) mend(*text, line, counted);
+  for (std::string* text : texts) mend(*text, line);
 }
 
 void DatasetRows::make_valid(size_t line, std::vector<std::string>& texts) {
-  bool counted = false;
-  for (std::string& text : texts) mend(text, line, counted);
+  for (std::string& text : texts) mend(text, line);
+}
+
+void DatasetRows::bad_all(io::TableReader& reader) {
+  for (io::TableRow row; reader.next(row);)
+    bad(row.line, row.problem ? Error(*row.problem) : Error("this object is empty"));
 }
 
 Dataset read_dataset(TaskKind kind, const std::string& file, const DatasetOptions& options) {
   Dataset data{.kind = kind, .file = file == "-" ? "standard input" : file};
   switch (kind) {
     case TaskKind::kClassify:
-    case TaskKind::kPair: read_texts(data, options, file); break;
-    case TaskKind::kTag: read_tags(data, options, file); break;
-    case TaskKind::kAnswer: read_questions(data, options, file); break;
+    case TaskKind::kPair:
+      read_texts(data, options, file);
+      break;
+    case TaskKind::kTag:
+      read_tags(data, options, file);
+      break;
+    case TaskKind::kAnswer:
+      read_questions(data, options, file);
+      break;
   }
   if (data.size() == 0)
-    throw Error(data.bad_rows > 0 ? fmt::format("none of the {} rows of {} can be used", data.bad_rows, data.file)
-                                  : fmt::format("{} has no rows", data.file),
+    throw Error(data.bad_rows > 0
+                    ? fmt::format("none of the {} rows of {} can be used", data.bad_rows, data.file)
+                    : fmt::format("{} has no rows", data.file),
                 fmt::format("it was read as {}", data.found));
   return data;
 }
 
 void check_learnable(const Dataset& data) {
   if (data.kind == TaskKind::kAnswer) return;
-  if (!data.labeled) throw Error(fmt::format("{}: some rows have no labels to learn from", data.file), "", "label");
+  if (!data.labeled)
+    throw Error(fmt::format("{}: some rows have no labels to learn from", data.file), "", "label");
   if (data.kind != TaskKind::kTag && data.problem == Problem::kRegression) {
     const auto same = [&](const TextExample& row) { return row.value == data.texts[0].value; };
     if (std::ranges::all_of(data.texts, same))
-      throw Error(fmt::format("{}: the number of every row is {}, so that there is nothing to learn", data.file,
-                              data.texts[0].value),
+      throw Error(fmt::format("{}: the number of every row is {}, so that there is nothing to learn",
+                              data.file, data.texts[0].value),
                   "another column, with `label`?", "label");
     return;
   }
@@ -88,9 +103,10 @@ void check_learnable(const Dataset& data) {
     throw Error(fmt::format("{}: the label of every row is {}, so that there is nothing to learn", data.file,
                             data.labels.empty() ? "missing" : io::quote(data.labels[0])),
                 "rows of at least two classes; or another column, with `label`", "label");
-  if (data.kind != TaskKind::kTag && !several && data.texts.size() > 4 && data.labels.size() == data.texts.size())
-    throw Error(fmt::format("{}: all {} rows have different labels, so that there is nothing to learn", data.file,
-                            data.texts.size()),
+  if (data.kind != TaskKind::kTag && !several && data.texts.size() > 4 &&
+      data.labels.size() == data.texts.size())
+    throw Error(fmt::format("{}: all {} rows have different labels, so that there is nothing to learn",
+                            data.file, data.texts.size()),
                 "another column, with `label`; numbers to predict are a `problem` regression", "label");
 }
 

@@ -25,18 +25,14 @@ void read_json_questions(Dataset& data, const DatasetOptions& options, std::uniq
     throw Error(fmt::format("{} is read as {}, which has no form for answers", data.file, data.found),
                 "SQuAD's JSON, or JSON lines with \"question\", \"context\" and \"answers\"");
   DatasetRows rows(data, options);
-  if (reader.columns().empty()) {
-    for (io::TableRow row; reader.next(row);)
-      rows.bad(row.line, row.problem ? Error(*row.problem) : Error("there is no question"));
-    return;
-  }
+  if (reader.columns().empty()) return rows.bad_all(reader);
   const FoundColumns columns = find_columns(reader, wanted);
   data.found += ", " + describe(reader, columns);
   size_t number = 0;
   for (io::TableRow row; reader.next(row);) try {
       ++number;
       if (row.problem) throw Error(*row.problem);
-      SquadQuestion question{.id = std::to_string(number), .question = {}, .context = {}, .line = row.line};
+      SquadQuestion question{.id = std::to_string(number), .line = row.line};
       question.question = text_field(reader, row, columns.text);
       question.context = text_field(reader, row, *columns.text_pair);
       if (reader.format().json()) {
@@ -68,7 +64,8 @@ void read_questions(Dataset& data, const DatasetOptions& options, const std::str
     DatasetRows rows(data, options);
     data.found = "SQuAD's JSON";
     const SquadSummary summary = read_squad(
-        window->fill(SIZE_MAX), data.file, options.labels_needed,
+        window->fill(SIZE_MAX), data.file,
+        options.labels_needed ? SquadAnswers::kNeeded : SquadAnswers::kOptional,
         [&](SquadQuestion& question, const std::optional<Error>& problem) {
           if (problem)
             rows.bad(0, Error(fmt::format("question {}: {}", io::quote(question.id), problem->what()),

@@ -77,7 +77,8 @@ SplitDataset split(Dataset data, double dev_share, uint64_t seed) {
       for (size_t i = 0; i < wanted; ++i) in_dev[rows[i]] = 1;
       chosen += wanted;
     }
-    if (chosen == 0) in_dev[Random(seed).below(uint32_t(data.size()))] = 1;  // a class of its own for every row
+    if (chosen == 0)
+      in_dev[Random(seed).below(uint32_t(data.size()))] = 1;  // a class of its own for every row
   }
 
   std::vector<TextExample> texts = std::exchange(data.texts, {});

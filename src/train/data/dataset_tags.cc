@@ -48,8 +48,7 @@ void read_conll(Dataset& data, const DatasetOptions& options, std::unique_ptr<io
   }
   for (ConllSentence sentence; reader.next(sentence);) try {
       if (sentence.problem) throw Error(*sentence.problem);
-      add_sentence(rows, options,
-                   {.words = std::move(sentence.words), .tags = {}, .line = sentence.line},
+      add_sentence(rows, options, {.words = std::move(sentence.words), .tags = {}, .line = sentence.line},
                    std::move(sentence.tags), all);
     } catch (const Error& error) {
       rows.bad(sentence.line, error);
@@ -68,21 +67,16 @@ void read_json_tags(Dataset& data, const DatasetOptions& options, std::unique_pt
   if (!reader.format().json())
     throw Error(fmt::format("{} is read as {}, which has no form for tags", data.file, data.found),
                 "CoNLL columns (a word and its tag a line), or JSON lines with \"tokens\" and \"tags\"");
-  if (reader.columns().empty()) {
-    io::TableRow row;
-    for (DatasetRows rows(data, options); reader.next(row);)
-      rows.bad(row.line, row.problem ? Error(*row.problem) : Error("there are no words"));
-    return;
-  }
+  DatasetRows rows(data, options);
+  if (reader.columns().empty()) return rows.bad_all(reader);
   const FoundColumns columns = find_columns(reader, wanted);
   data.found += ", " + describe(reader, columns);
-  DatasetRows rows(data, options);
   for (io::TableRow row; reader.next(row);) try {
       if (row.problem) throw Error(*row.problem);
       const nlohmann::json& words = json_field(reader, row, columns.text);
       if (!words.is_array())
         throw Error(fmt::format("{} is not a list of words", io::quote(reader.columns()[columns.text])));
-      TaggedSentence sentence{.words = {}, .tags = {}, .line = row.line};
+      TaggedSentence sentence{.line = row.line};
       for (const nlohmann::json& word : words) {
         if (!word.is_string()) throw Error(fmt::format("a word is a {}, not a string", word.type_name()));
         sentence.words.push_back(word.get<std::string>());
@@ -119,9 +113,10 @@ void read_tags(Dataset& data, const DatasetOptions& options, const std::string& 
   const std::string extension = io::table_extension(path);
   const std::string_view sample = window->fill(io::kTableSample);
   const size_t begin = sample.find_first_not_of(" \t\r\n");
-  const bool json = extension == "json" || extension == "jsonl" || extension == "ndjson" ||
-                    io::begins_json_object(sample) ||
-                    (begin != sample.npos && sample[begin] == '[' && io::begins_json_object(sample.substr(begin + 1)));
+  const bool json =
+      extension == "json" || extension == "jsonl" || extension == "ndjson" ||
+      io::begins_json_object(sample) ||
+      (begin != sample.npos && sample[begin] == '[' && io::begins_json_object(sample.substr(begin + 1)));
   WrittenTags all;
   if (json || extension == "csv")
     read_json_tags(data, options, std::move(window), path, all);

@@ -13,8 +13,7 @@ namespace bertie {
 namespace {
 
 void check_not_empty(const std::string& text, const char* what) {
-  if (text::leading_whitespace(text) == text.size())
-    throw Error(fmt::format("{} is empty", what));
+  if (text::leading_whitespace(text) == text.size()) throw Error(fmt::format("{} is empty", what));
 }
 
 }  // namespace
@@ -28,11 +27,11 @@ void read_texts(Dataset& data, const DatasetOptions& options, const std::string&
                              .label_wanted = options.labels_needed};
   io::TableReader reader(path, table_hints(wanted));
   data.found = describe(reader.format());
-  if (reader.columns().empty()) return;  // no rows
+  DatasetRows rows(data, options);
+  if (reader.columns().empty()) return rows.bad_all(reader);
   const FoundColumns columns = find_columns(reader, wanted);
   data.found += ", " + describe(reader, columns);
 
-  DatasetRows rows(data, options);
   LabelColumn labels;
   for (io::TableRow row; reader.next(row);) try {
       if (row.problem) throw Error(*row.problem);

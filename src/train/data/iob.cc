@@ -22,10 +22,14 @@ bool has_prefix(std::string_view tag) {
 
 std::string_view name_of(TagScheme scheme) {
   switch (scheme) {
-    case TagScheme::kPlain: return "tags without prefixes";
-    case TagScheme::kIob1: return "IOB1";
-    case TagScheme::kIob2: return "IOB2";
-    case TagScheme::kBioes: break;
+    case TagScheme::kPlain:
+      return "tags without prefixes";
+    case TagScheme::kIob1:
+      return "IOB1";
+    case TagScheme::kIob2:
+      return "IOB2";
+    case TagScheme::kBioes:
+      break;
   }
   return "BIOES";
 }

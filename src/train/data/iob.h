@@ -5,8 +5,8 @@
 //   IOB1   I-X both; B-X only where an entity follows one of the same kind at once
 //   BIOES  E-X ends an entity of several words, S-X is one of a single word; BILOU has L-X and U-X for them
 //
-// An entity ends where the next word has no tag, another kind, or a tag that begins one. What a scheme does not
-// allow is read as conlleval does: an I-X or E-X that continues nothing begins an entity.
+// An entity ends where the next word has no tag, another kind, or a tag that begins one. What a scheme does
+// not allow is read as conlleval does: an I-X or E-X that continues nothing begins an entity.
 #include <span>
 #include <string>
 #include <string_view>

@@ -16,7 +16,8 @@ namespace {
 std::string_view without_spaces_around(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\r\n\v\f";
   const size_t begin = text.find_first_not_of(kSpaces);
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
+  return begin == text.npos ? std::string_view()
+                            : text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
 std::optional<double> number_in(std::string_view text) {
@@ -97,7 +98,8 @@ WrittenLabel label_in_json(const nlohmann::json& value) {
 
 Problem LabelColumn::settle(Problem given) {
   const auto texts = [&](const auto& is) {  // every label that is not a list
-    return std::ranges::all_of(labels_, [&](const WrittenLabel& l) { return l.missing || l.list || is(l.names[0]); });
+    return std::ranges::all_of(labels_,
+                               [&](const WrittenLabel& l) { return l.missing || l.list || is(l.names[0]); });
   };
   const bool any_text = std::ranges::any_of(labels_, [](const auto& l) { return !l.missing && !l.list; });
   bool any_list = std::ranges::any_of(labels_, [](const WrittenLabel& l) { return l.list; });
@@ -111,16 +113,17 @@ Problem LabelColumn::settle(Problem given) {
   if (given == Problem::kUnset) {
     const bool numbers = texts([](const std::string& t) { return number_in(t).has_value(); });
     const bool whole = numbers && texts([](const std::string& t) { return is_whole(*number_in(t)); });
-    problem_ = any_list                          ? Problem::kMultiLabel
+    problem_ = any_list                        ? Problem::kMultiLabel
                : any_text && numbers && !whole ? Problem::kRegression
-                                                 : Problem::kSingleLabel;
+                                               : Problem::kSingleLabel;
   }
   if (problem_ == Problem::kSingleLabel && texts([](const std::string& t) {
         const auto number = number_in(t);
         return number && is_whole(*number);
       }))
     for (WrittenLabel& label : labels_)  // 1.0, as a column of numbers with gaps is often written, is 1
-      if (!label.missing && !label.list) label.names[0] = fmt::format("{:.0f}", *number_in(label.names[0]) + 0.0);
+      if (!label.missing && !label.list)
+        label.names[0] = fmt::format("{:.0f}", *number_in(label.names[0]) + 0.0);
   if (problem_ == Problem::kMultiLabel && any_text) {
     char separator = 0;
     for (const char c : {'|', ';', ','})
@@ -154,7 +157,8 @@ void LabelColumn::put(size_t row, const LabelPlaces& places, TextExample& exampl
   if (problem_ == Problem::kRegression) {
     const auto number = number_in(label.names[0]);
     if (!number)
-      throw Error(fmt::format("the label {} is not a number, as a regression needs it", io::quote(label.names[0])));
+      throw Error(
+          fmt::format("the label {} is not a number, as a regression needs it", io::quote(label.names[0])));
     example.value = *number;
     return;
   }
@@ -180,7 +184,8 @@ LabelPlaces::LabelPlaces(const std::vector<std::string>& names) {
 }
 
 std::optional<int32_t> LabelPlaces::find(std::string_view name) const {
-  const auto found = std::ranges::lower_bound(places_, name, {}, [](const auto& place) { return place.first; });
+  const auto found =
+      std::ranges::lower_bound(places_, name, {}, [](const auto& place) { return place.first; });
   return found != places_.end() && found->first == name ? std::optional(found->second) : std::nullopt;
 }
 

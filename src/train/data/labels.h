@@ -18,7 +18,8 @@ struct WrittenLabel {
   bool list = false;
 };
 
-// Of a field of CSV or TSV: its text without white space around it. A list is one only if list_in_text says so.
+// Of a field of CSV or TSV: its text without white space around it. A list is one only if list_in_text says
+// so.
 WrittenLabel label_in_text(std::string_view text);
 // A string, a number, a truth, a list of these, or null. Throws Error for anything else.
 WrittenLabel label_in_json(const nlohmann::json& value);

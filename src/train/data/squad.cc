@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kMaxSquadBytes = size_t{512} << 20;
 constexpr const char* kPlaces = "answer_start counts characters (code points) of the context from 0";
 
-// From the root: data [ article { paragraphs [ paragraph { context, qas [ question { answers [ answer ] } ] } ] } ].
+// From the root: data [ article { paragraphs [ paragraph { context, qas [ question { answers [ answer ] } ] }
+// ] } ].
 enum class Level {
   kFile,
   kData,
@@ -34,16 +35,25 @@ enum class Level {
 // The level inside a value that begins here, by the key it has.
 Level inside(Level level, std::string_view key, bool array) {
   switch (level) {
-    case Level::kFile: return key == "data" && array ? Level::kData : Level::kOther;
-    case Level::kData: return array ? Level::kOther : Level::kArticle;
-    case Level::kArticle: return key == "paragraphs" && array ? Level::kParagraphs : Level::kOther;
-    case Level::kParagraphs: return array ? Level::kOther : Level::kParagraph;
-    case Level::kParagraph: return key == "qas" && array ? Level::kQuestions : Level::kOther;
-    case Level::kQuestions: return array ? Level::kOther : Level::kQuestion;
-    case Level::kQuestion: return key == "answers" && array ? Level::kAnswers : Level::kOther;
-    case Level::kAnswers: return array ? Level::kOther : Level::kAnswer;
+    case Level::kFile:
+      return key == "data" && array ? Level::kData : Level::kOther;
+    case Level::kData:
+      return array ? Level::kOther : Level::kArticle;
+    case Level::kArticle:
+      return key == "paragraphs" && array ? Level::kParagraphs : Level::kOther;
+    case Level::kParagraphs:
+      return array ? Level::kOther : Level::kParagraph;
+    case Level::kParagraph:
+      return key == "qas" && array ? Level::kQuestions : Level::kOther;
+    case Level::kQuestions:
+      return array ? Level::kOther : Level::kQuestion;
+    case Level::kQuestion:
+      return key == "answers" && array ? Level::kAnswers : Level::kOther;
+    case Level::kAnswers:
+      return array ? Level::kOther : Level::kAnswer;
     case Level::kAnswer:
-    case Level::kOther: break;
+    case Level::kOther:
+      break;
   }
   return Level::kOther;
 }
@@ -56,7 +66,7 @@ struct SquadHandler : io::JsonHandler {
   };
 
   const OnQuestion* on_question = nullptr;
-  bool answers_wanted = true;
+  SquadAnswers answers = SquadAnswers::kNeeded;
   SquadSummary summary;
   bool has_data = false;
   size_t count = 0;
@@ -93,8 +103,8 @@ struct SquadHandler : io::JsonHandler {
   Pending& pending() { return questions_.back(); }
 
   void enter(bool array) {
-    const Level level = levels_.empty() ? (array ? Level::kOther : Level::kFile)
-                                        : inside(levels_.back(), key_, array);
+    const Level level =
+        levels_.empty() ? (array ? Level::kOther : Level::kFile) : inside(levels_.back(), key_, array);
     levels_.push_back(level);
     if (level == Level::kData) has_data = true;
     if (level == Level::kParagraph) context_.reset(), questions_.clear();
@@ -126,7 +136,9 @@ struct SquadHandler : io::JsonHandler {
     try {
       if (!p.has_question) throw Error("there is no \"question\"");
       if (!context_) throw Error("its paragraph has no \"context\"");
-      if (answers_wanted && !p.has_answers && !p.impossible) throw Error("there are no \"answers\"");
+      if (answers == SquadAnswers::kIgnored) p.question.answers.clear(), p.problem.reset();
+      if (answers == SquadAnswers::kNeeded && !p.has_answers && !p.impossible)
+        throw Error("there are no \"answers\"");
       if (p.problem) throw Error(*p.problem);
       p.question.context = *context_;
       check_answers(p.question);
@@ -160,8 +172,7 @@ size_t matched(std::string_view context, std::string_view answer) {
     if (answer.empty()) return all - context.size();
     if ((spaces > 0) != (there > 0)) return context.npos;
     context.remove_prefix(there);
-    const size_t word =
-        text::leading_run(answer, [](uint32_t point) { return !text::is_whitespace(point); });
+    const size_t word = text::leading_run(answer, [](uint32_t point) { return !text::is_whitespace(point); });
     if (!context.starts_with(answer.substr(0, word))) return context.npos;
     context.remove_prefix(word), answer.remove_prefix(word);
   }
@@ -192,12 +203,12 @@ bool looks_like_squad(std::string_view sample) {
   return false;
 }
 
-SquadSummary read_squad(std::string_view text, const std::string& name, bool answers_wanted,
+SquadSummary read_squad(std::string_view text, const std::string& name, SquadAnswers answers,
                         const OnQuestion& on_question) {
   SquadHandler handler;
   handler.name = name;
   handler.on_question = &on_question;
-  handler.answers_wanted = answers_wanted;
+  handler.answers = answers;
   io::read_json(text, name, handler, {.bytes = kMaxSquadBytes});
   if (!handler.has_data)
     throw Error(fmt::format("{}: there is no list \"data\" of articles, as SQuAD has it", name),
