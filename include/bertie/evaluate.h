@@ -65,7 +65,8 @@ struct PredictOptions {
   // kAnswer: windows as in AnswerOptions, answers as BERT's own script finds them.
   std::optional<size_t> max_length = {};  // 384, or what the model takes
   std::optional<size_t> stride = {};      // tokens that windows share; 128, at most half of the context's
-  size_t max_question_tokens = 64, max_answer_tokens = 30, n_best = 20;
+  size_t max_question_tokens = 64;        // at most half a window
+  size_t max_answer_tokens = 30, n_best = 20;
 };
 
 struct ScoreOptions {

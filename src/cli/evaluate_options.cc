@@ -71,7 +71,7 @@ std::vector<Command> evaluate_commands() {
             {.name = "compare", .argument = "MODEL", .help = "a second model", .to = &Settings::compare},
             {.name = "metric",
              .argument = "NAME",
-             .help = "score that comes first, and that --compare compares: accuracy, f1, matthews, pearson …",
+             .help = "score that comes first, and that --compare compares: accuracy, f1, matthews and so on",
              .standard = "the usual one for the data",
              .to = &Settings::metric},
             {.name = "bootstrap",

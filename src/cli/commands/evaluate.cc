@@ -119,7 +119,9 @@ void print_confusion(const Evaluation& evaluation, const Style& style) {
   if (evaluation.confusion.empty() || n > kMost) return;
   std::vector<std::string> headings{"right / predicted"};
   for (const std::string& label : evaluation.labels) headings.push_back(cut(printable(label), kWidth));
-  Table table(headings, "l" + std::string(n, 'r'));
+  std::string alignment(n + 1, 'r');
+  alignment[0] = 'l';
+  Table table(headings, alignment);
   for (size_t r = 0; r < n; ++r) {
     std::vector<std::string> row{cut(printable(evaluation.labels[r]), kWidth)};
     for (size_t c = 0; c < n; ++c) row.push_back(with_commas(evaluation.confusion[r * n + c]));

@@ -152,11 +152,11 @@ Predictions predict_answers(const TextModel& model, const Dataset& data, const P
   for (const SquadQuestion& one : data.questions) questions.push_back({one.question, one.context});
   Predictions out;
   out.answers.resize(questions.size());
-  const size_t max_length = std::min<size_t>(model.task_max_length(), 384);
+  const size_t max_length = options.max_length.value_or(std::min<size_t>(model.task_max_length(), 384));
   run_answer_windows(
       model, questions,
-      {.max_length = options.max_length.value_or(max_length),
-       .max_question_tokens = options.max_question_tokens,
+      {.max_length = max_length,
+       .max_question_tokens = std::min(options.max_question_tokens, max_length / 2),  // some context fits in
        .stride = options.stride,
        .stride_at_most_half = true,
        .progress = options.progress},
@@ -187,7 +187,11 @@ Dataset with_labels_of(const TextModel& model, Dataset data) {
   const std::vector<std::string>& labels = model.model().config().labels;
   if (data.labels.empty()) data.labels = labels;  // rows without labels
   if (metrics::taken_by_place(labels, data.labels) || metrics::same_labels(labels, data.labels)) return data;
-  return with_labels(std::move(data), labels);
+  try {
+    return with_labels(std::move(data), labels);
+  } catch (const Error& error) {
+    throw Error(error.what(), error.hint(), "data");  // it is the data that does not fit, no column was wrong
+  }
 }
 
 }  // namespace bertie

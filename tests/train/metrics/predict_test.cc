@@ -195,7 +195,7 @@ Dataset questions() {
 
 TEST(Predict, AnswersAreCutFromTheContext) {
   for (const char* name : {"question-answering-bert", "question-answering-roberta"}) {
-    const Dataset data = questions();
+    Dataset data = questions();
     size_t calls = 0;
     const auto count = [&](size_t, size_t of) { calls += of == 3; };
     const Predictions p = predict(golden(name), data, {.progress = count});
@@ -210,6 +210,8 @@ TEST(Predict, AnswersAreCutFromTheContext) {
     EXPECT_EQ(p.answers[2].text, "") << "there is nothing to cut from";
     EXPECT_GT(calls, 0u);
     EXPECT_NO_THROW(predict(golden(name), data, {.max_length = 40, .stride = 128})) << "at most half";
+    for (int i = 0; i < 100; ++i) data.questions[0].question += " harbour";
+    EXPECT_FALSE(predict(golden(name), data).answers[0].text.empty()) << "there is room for the context";
   }
 }
 
