@@ -18,7 +18,7 @@
 #include "io/file.h"
 #include "io/folder_lock.h"
 #include "io/json.h"
-#include "model/family.h"
+#include "io/model_file_names.h"
 #include "model/learner.h"
 #include "tasks/text_model_state.h"
 #include "train/data/shard_folder.h"
