@@ -227,8 +227,6 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
                            [](const TensorSpec& t, bool there) { return !there && t.name == kConstant; });
   }
 
-  Model view() const override { throw Error("an encoder-decoder is no Model"); }
-
  protected:
   std::vector<Head> learned_heads() const override { return {Head::kCausalLm}; }
 
@@ -293,6 +291,8 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
 };
 
 }  // namespace
+
+Model Learner::view() const { throw Error("what learns here is no Model"); }
 
 void check_finite(Learner& learner, const std::filesystem::path& from) {
   const auto finite = [](std::span<const float> numbers) {

@@ -105,8 +105,8 @@ class Learner {
   virtual std::vector<std::string> load(const std::filesystem::path& directory, bool fresh_heads = false) = 0;
 
   // The parameters as a model for inference: it sees each step's. It must not be used after the learner is
-  // gone, nor while it learns. Error for an encoder-decoder.
-  virtual Model view() const = 0;
+  // gone, nor while it learns. Error for what is no Model: an encoder-decoder.
+  virtual Model view() const;
 
  protected:
   std::span<float> parameters_, gradients_;
