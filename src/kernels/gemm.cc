@@ -21,6 +21,9 @@ struct LinearOutput {
     return {part(y), part(activated), f, accumulate};
   }
 };
+// Inputs that are summed up in one go where weights are widened for a single tile: 16 KiB of floats, which
+// stay in L1. More tiles read them again and again, and longer sums pay more.
+inline constexpr size_t kWidenedSlice = 128;
 // A slice of a panel for this thread.
 inline float* widening_buffer() {
   static thread_local std::vector<float> slice(kSlice * kPanel);
@@ -63,9 +66,10 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
   const auto [y, activated, f, accumulate] = to;
   const RowTiles tiles(x.rows());
   const size_t number = bytes_of(layer.format);
+  const size_t slice = number == sizeof(float) || tiles.count > 1 ? kSlice : kWidenedSlice;
   const auto place = [&](size_t panel, size_t k) { return (panel * layer.inputs + k) * kPanel; };
-  for (size_t k0 = 0; k0 < layer.inputs; k0 += kSlice) {
-    const size_t k_count = std::min(kSlice, layer.inputs - k0);
+  for (size_t k0 = 0; k0 < layer.inputs; k0 += slice) {
+    const size_t k_count = std::min(slice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
@@ -80,7 +84,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                                                               place(next_panel, next_k) * number)
                              : nullptr;
       const size_t next_floats =
-          any ? kPanel * std::min(kSlice, layer.inputs - next_k) * number / sizeof(float) : 0;
+          any ? kPanel * std::min(slice, layer.inputs - next_k) * number / sizeof(float) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         tile(rows,

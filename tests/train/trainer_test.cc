@@ -340,10 +340,12 @@ TEST(Trainer, GoesOnAfterALossThatWasNotFinite) {
   TempFolder folder;
   TrainOptions o = fake_options(folder.path());
   Fixture f;
-  Trainer trainer = f.trainer(o);
-  trainer.step();
-  for (float& p : f.learner.parameters()) p = kNaN;
-  EXPECT_EQ(trainer.run().skipped, 39u);
+  {
+    Trainer trainer = f.trainer(o);
+    trainer.step();
+    for (float& p : f.learner.parameters()) p = kNaN;
+    EXPECT_EQ(trainer.run().skipped, 39u);
+  }
   o.resume = true, o.steps = 41;
   EXPECT_EQ(Fixture().trainer(o).run().step, 41u);
 }
