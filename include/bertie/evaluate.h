@@ -19,6 +19,9 @@
 
 namespace bertie {
 
+// The head that a kind of task is for.
+BERTIE_API Head head_of(TaskKind kind);
+
 // An answer as SQuAD's scripts take it.
 struct PredictedAnswer {
   std::string text;        // the best answer of the context; empty where there is no answer at all

@@ -279,7 +279,7 @@ std::vector<Option> head_options() {
            .most = 1000},
           {.name = "metric",
            .argument = "NAME",
-           .help = "score that says which checkpoint is the best: accuracy, f1, matthews, pearson …",
+           .help = "score that says which checkpoint is the best: accuracy, f1, matthews, pearson and so on",
            .standard = "the task's first",
            .to = &Settings::metric},
           {.name = "freeze",

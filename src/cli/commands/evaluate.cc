@@ -20,10 +20,6 @@ namespace {
 
 constexpr double kConfidence = 0.95;
 
-Head head_of(TaskKind kind) {
-  return kind == TaskKind::kTag ? Head::kTag : kind == TaskKind::kAnswer ? Head::kAnswer : Head::kClassify;
-}
-
 bool is_page(const std::filesystem::path& path) {
   return path.extension() == ".html" || path.extension() == ".htm";
 }

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "bertie/dataset.h"
+#include "bertie/evaluate.h"
 #include "bertie/tokenizer.h"
 #include "train/data/batch_source.h"
 
@@ -39,9 +39,6 @@ class TaskSource : public BatchSource {
 // Error for data without rows.
 std::unique_ptr<TaskSource> make_task_source(const Dataset& data, const Tokenizer& tokenizer,
                                              const TaskSourceOptions& options);
-
-// The head that learns a kind of task.
-Head head_of(TaskKind kind);
 
 // A sentence as a model reads it, and where its words are in it, in code points.
 struct JoinedWords {

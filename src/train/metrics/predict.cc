@@ -8,6 +8,7 @@
 #include "bertie/utf8.h"
 #include "io/quote.h"
 #include "tasks/answer_windows.h"
+#include "train/data/task_source.h"
 
 namespace bertie {
 namespace metrics {
@@ -98,35 +99,16 @@ Predictions predict_texts(const TextModel& model, const Dataset& data, const Pre
   return out;
 }
 
-// A sentence as the model reads it: its words with single spaces between them, and where they are in code
-// points.
-struct JoinedSentence {
-  std::string text;
-  std::vector<Offset> words;
-};
-
-JoinedSentence join(const std::vector<std::string>& words) {
-  JoinedSentence out;
-  uint32_t at = 0;
-  for (const std::string& word : words) {
-    if (!out.words.empty()) out.text += ' ', ++at;
-    const auto size = uint32_t(CodePoints(word).size());
-    out.words.push_back({at, at + size});
-    out.text += word, at += size;
-  }
-  return out;
-}
-
 Predictions predict_tags(const TextModel& model, const Dataset& data, const PredictOptions& options) {
   model.require(Head::kTag);
   const auto by_name = places_by_name(model.model().config().labels, data.labels);
   const auto outside = std::find(data.labels.begin(), data.labels.end(), "O");
   const int32_t none = outside == data.labels.end() ? -1 : int32_t(outside - data.labels.begin());
 
-  std::vector<JoinedSentence> sentences;
+  std::vector<JoinedWords> sentences;
   std::vector<std::string_view> texts;
-  for (const TaggedSentence& sentence : data.sentences) sentences.push_back(join(sentence.words));
-  for (const JoinedSentence& sentence : sentences) texts.push_back(sentence.text);
+  for (const TaggedSentence& sentence : data.sentences) sentences.emplace_back(sentence.words);
+  for (const JoinedWords& sentence : sentences) texts.push_back(sentence.text);
   const std::vector<Tagging> results = model.tag(
       texts, {.aggregation = Aggregation::kNone, .keep_outside = true, .progress = options.progress});
 
