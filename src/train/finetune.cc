@@ -119,9 +119,13 @@ class Finetuning {
     result_.rank = ranks_.rank();
     result_.folder = job_.train.out;
     result_.rows = plan_.rows, result_.dev_rows = plan_.dev_rows;
-    for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
-      run_seed(job_.train.seed + i);
-    if (first_rank() && result_.end != TrainEnd::kStopped) finish();
+    try {
+      for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
+        run_seed(job_.train.seed + i);
+      if (first_rank() && result_.end != TrainEnd::kStopped) finish();
+    } catch (const Trainer::EvaluationStopped&) {  // after the last step, which is saved
+      result_.end = TrainEnd::kStopped;
+    }
     return std::move(result_);
   }
 
@@ -178,7 +182,18 @@ class Finetuning {
     if (job_.seeds > 1 && !evaluates())
       throw Error("several seeds are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
                   "seeds");
+    if (!job_.metric.empty() && evaluates()) check_metric();
     plan();
+  }
+
+  // A score that does not exist is said now, not after the first epoch.
+  void check_metric() const {
+    Predictions any{.columns = std::max<size_t>(data_.dev.labels.size(), 1)};
+    if (job_.kind != TaskKind::kTag && job_.kind != TaskKind::kAnswer)
+      any.scores.resize(data_.dev.size() * any.columns);
+    for (const TaggedSentence& sentence : data_.dev.sentences) any.tags.push_back(sentence.tags);
+    any.answers.resize(data_.dev.questions.size());
+    score(data_.dev, any, {.metric = job_.metric});
   }
 
   void plan() {
