@@ -294,7 +294,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
 
 Model Learner::view() const { throw Error("what learns here is no Model"); }
 
-void check_finite(Learner& learner, const std::filesystem::path& from) {
+void check_finite(Learner& learner, const std::filesystem::path& from, const std::string& field) {
   const auto finite = [](std::span<const float> numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
   };
@@ -305,7 +305,7 @@ void check_finite(Learner& learner, const std::filesystem::path& from) {
     if (!finite(numbers))
       throw Error(
           fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
-          "a checkpoint from before that happened");
+          "a checkpoint from before that happened", field);
   }
 }
 

@@ -114,8 +114,8 @@ class Learner {
 };
 
 // Error that names the first tensor with a NaN or an infinity: no step would ever be taken. `from` is where
-// the parameters were read from.
-void check_finite(Learner& learner, const std::filesystem::path& from);
+// the parameters were read from, `field` the option that says so.
+void check_finite(Learner& learner, const std::filesystem::path& from, const std::string& field);
 
 // Fresh parameters as BERT's authors drew them: normal with standard deviation 0.02 cut off at two of them,
 // biases 0, LayerNorm's gamma 1 (GPT-2: what adds to the residual stream, less by √(2·layers)).

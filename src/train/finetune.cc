@@ -263,7 +263,7 @@ class Finetuning {
                              .layer_decay = job_.layer_decay};
     std::unique_ptr<Learner> learner = make_learner(config_, {head_of(job_.kind)}, seed, how);
     const std::vector<std::string> fresh = learner->load(model_folder_, !continues_);
-    check_finite(*learner, model_folder_);
+    check_finite(*learner, model_folder_, "model");
     std::string pooler;
     for (const std::string& name : fresh)
       if (name.find("pooler") != name.npos) pooler = name;

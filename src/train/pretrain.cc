@@ -203,7 +203,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
                                        : "prepare the data with `held_out` 0.01 to have one"));
   if (!job.from.empty()) {
     const std::vector<std::string> fresh = setup.learner->load(job.from);
-    check_finite(*setup.learner, job.from);
+    check_finite(*setup.learner, job.from, "from");
     if (!fresh.empty())
       tell(events.note,
            fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],

@@ -71,7 +71,7 @@ TEST_F(Pretrain, MakesAModelThatRuns) {
   EXPECT_TRUE(r.out.starts_with((folder_ / "run/step-000020").string() + ": 20 steps, ")) << r.out;
   EXPECT_NE(r.out.find("best on held-out data: step "), std::string::npos) << r.out;
   EXPECT_NE(r.err.find("100%  step 20/20  loss "), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("  nsp "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("  sentences "), std::string::npos) << r.err;
   EXPECT_NE(r.err.find(" tokens/s  rate "), std::string::npos) << r.err;
   EXPECT_EQ(lines(read_all(folder_ / "run/log.jsonl")).size(), 22u);
   const Result filled = run({"fill-mask", "-m", folder_ / "run/last", "--json", "you found [MASK] ."});

@@ -41,6 +41,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"evaluate.h", "train"},
     {"explain.h", "explain"},
     {"export.h", "core"},
+    {"finetune.h", "train"},
     {"files.h", "io"},
     {"hub.h", "hub"},
     {"info.h", "tasks"},

@@ -122,10 +122,9 @@ TrainOptions train_options(const Settings& s, const TrainOptions& otherwise) {
 
 namespace {
 
-// What a metric is the share of.
+// What a metric's accuracy is the share of; for printing with an s.
 std::string_view what_of(const Metric& metric) {
-  if (metric.name == "token") return "tokens";
-  return metric.name == "label" ? "labels" : std::string_view(metric.name);
+  return metric.name == "label" ? "sentence" : std::string_view(metric.name);
 }
 
 }  // namespace
@@ -144,7 +143,7 @@ void TrainLine::operator()(const TrainProgress& p) {
   if (p.steps > 0) fmt::format_to(out, "/{}", p.steps);
   fmt::format_to(out, "  loss {:.3f}", p.loss);
   for (const Metric& m : p.metrics)
-    if (!std::isnan(m.accuracy)) fmt::format_to(out, "  {} {:.1f}%", what_of(m), 100 * m.accuracy);
+    if (!std::isnan(m.accuracy)) fmt::format_to(out, "  {}s {:.1f}%", what_of(m), 100 * m.accuracy);
   fmt::format_to(out, "  {:.0f} tokens/s  rate {:.1e}", p.tokens_per_second, p.rate);
   if (p.skipped > 0) fmt::format_to(out, "  {} skipped", p.skipped);
   if (p.seconds_left > 0) {
@@ -215,7 +214,7 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
     const auto add = [&](const std::string& more) { text += std::exchange(comma, ",") + (" " + more); };
     if (!std::isnan(r.loss)) add(fmt::format("held-out loss {:.3f}", r.loss));
     for (const Metric& m : r.metrics)
-      if (!std::isnan(m.accuracy)) add(fmt::format("{} right {:.1f}%", what_of(m), 100 * m.accuracy));
+      if (!std::isnan(m.accuracy)) add(fmt::format("{}s right {:.1f}%", what_of(m), 100 * m.accuracy));
     for (const NamedScore& s : r.scores) add(fmt::format("{} {:.4f}", s.name, s.value));
     report_problem(text + (r.best ? " (best)" : ""));
   };

@@ -156,7 +156,7 @@ class Encoder {
 };
 
 const char* term_name(TaskKind kind) {
-  return kind == TaskKind::kTag ? "tag" : kind == TaskKind::kAnswer ? "answer" : "label";
+  return kind == TaskKind::kTag ? "word" : kind == TaskKind::kAnswer ? "answer" : "row";
 }
 
 class Tasks final : public TaskSource {

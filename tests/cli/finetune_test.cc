@@ -1,0 +1,100 @@
+// bertie finetune, as its users run it: on tables of their own, with what goes wrong there.
+#include "program.h"
+
+using namespace bertie::test;
+
+namespace {
+
+class Finetune : public testing::Test {
+ public:
+  Finetune() {
+    std::string rows = "review,sentiment\n";
+    const char* good[] = {"a fine film", "a lovely day", "very good"};
+    const char* bad[] = {"a poor film", "a sad day", "very bad"};
+    for (int i = 0; i < 60; ++i)
+      rows += std::string(i % 2 ? good[i / 2 % 3] : bad[i / 2 % 3]) + (i % 2 ? ",very good\n" : ",not good\n");
+    write_all(folder_ / "reviews.csv", rows);
+  }
+
+  // On a small model with random weights.
+  std::vector<std::string> arguments(std::vector<std::string> more = {}) const {
+    std::vector<std::string> all = {"finetune", "classify", "-m", kModel, "--train", folder_ / "reviews.csv",
+                                    "--out", folder_ / "out", "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  const std::string kModel = BERTIE_SOURCE_DIR "/tests/golden/tasks/text-classification-bert";
+  TemporaryFolder folder_;
+};
+
+TEST_F(Finetune, MakesAModelThatCanBeCalled) {
+  const Result r = run(arguments({"--epochs", "10", "--rate", "1e-3"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("CSV, columns review and sentiment"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("54 rows to learn from, 6 taken out to measure with"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("labels: not good, very good"), std::string::npos) << r.err;
+  EXPECT_NE(r.out.find("accuracy"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("is ready"), std::string::npos) << r.out;
+  const Result called = run({"classify", "-m", folder_ / "out", "--json", "a lovely day"});
+  EXPECT_EQ(called.code, 0) << called.err;
+  const std::string label = json::parse(called.out)["labels"][0]["label"];
+  EXPECT_TRUE(label == "very good" || label == "not good") << label;
+  const Result measured = run({"evaluate", "classify", "-m", folder_ / "out", "--data", folder_ / "reviews.csv"});
+  EXPECT_EQ(measured.code, 0) << measured.err;
+  // The card has the command, and the numbers are the JSON's.
+  EXPECT_NE(read_all(folder_ / "out/README.md").find("bertie finetune classify"), std::string::npos);
+  EXPECT_EQ(json::parse(read_all(folder_ / "out/metrics.json"))["dev"]["rows"], 6);
+}
+
+TEST_F(Finetune, JsonIsOneObject) {
+  const Result r = run(arguments({"--steps", "2", "--epochs", "1", "--seeds", "2", "--json", "-q"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json all = json::parse(r.out);
+  EXPECT_EQ(all["ended"], "limit");
+  EXPECT_EQ(all["seeds"].size(), 2u);
+  EXPECT_TRUE(all["seeds"][0]["scores"].contains("accuracy"));
+  EXPECT_EQ(r.err, "");
+}
+
+TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
+  const auto fails = [&](const std::vector<std::string>& more, int code, const std::string& part) {
+    const Result r = run(arguments(more));
+    EXPECT_EQ(r.code, code) << r.err;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+    EXPECT_FALSE(fs::exists(folder_ / "out/config.json"));
+  };
+  fails({"--label", "sentimant"}, 2, "did you mean \"sentiment\"");
+  fails({"--metric", "f7"}, 2, "accuracy");
+  fails({"--max-length", "100000"}, 2, "--max-length");
+  fails({"--freeze", "99"}, 2, "--freeze");
+  fails({"--seeds", "2", "--dev-share", "0"}, 2, "--seeds");
+  write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
+  fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
+  const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_NE(skipped.err.find("1 left out"), std::string::npos) << skipped.err;
+}
+
+TEST_F(Finetune, CtrlCSavesAndTheCommandThatItPrintsGoesOn) {
+  const std::vector<std::string> command = arguments({"--epochs", "200", "--rate", "1e-3", "--log-every", "1"});
+  const Result stopped = run(command, {.meanwhile = [&](pid_t child) {
+                               while (lines(read_all(folder_ / "out/run/seed-1/log.jsonl")).size() < 5) usleep(1000);
+                               kill(child, SIGINT);
+                             }});
+  EXPECT_EQ(stopped.code, 128 + SIGINT) << stopped.err;
+  EXPECT_NE(stopped.out.find("--resume"), std::string::npos) << stopped.out;
+  EXPECT_FALSE(fs::exists(folder_ / "out/config.json"));
+  std::vector<std::string> again = command;
+  again.push_back("--resume");
+  const Result r = run(again);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("continues from "), std::string::npos) << r.err;
+  // The same bits as without the stop.
+  std::vector<std::string> whole = command;
+  whole[7] = folder_ / "whole";
+  ASSERT_EQ(run(whole).code, 0);
+  EXPECT_EQ(read_all(folder_ / "whole/model.safetensors"), read_all(folder_ / "out/model.safetensors"));
+}
+
+}  // namespace
