@@ -33,8 +33,8 @@ struct FinetuneJob {
   double dev_share = 0.1;  // of train_file, taken out where there is no dev_file; 0: no evaluation
   DatasetOptions data = {};
 
-  double epochs = 0;   // 0: by the number of rows; steps, tokens and seconds of `train` are limits too
-  size_t seeds = 1;    // runs with seeds train.seed, train.seed + 1 …: the best one is kept
+  double epochs = 0;        // 0: by the number of rows; steps, tokens and seconds of `train` are limits too
+  size_t seeds = 1;         // runs with seeds train.seed, train.seed + 1 …: the best one is kept
   std::string metric = {};  // that says which checkpoint is the best; empty: the task's first
 
   size_t max_length = 0;  // tokens of a sequence; 0: what the model takes, for answers 384

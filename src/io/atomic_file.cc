@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "io/file.h"
 #include "bertie/files.h"
+#include "io/file.h"
 
 namespace bertie::io {
 namespace fs = std::filesystem;

@@ -8,9 +8,10 @@
 //   tag, answer      z = W·h + b, for each token
 //
 // Losses: cross-entropy of a class c, with label smoothing ε and class weights w over K classes
-// −w[c]·Σⱼ ((1 − ε)·[j = c] + ε/K)·log softmax(z)[j]; regression (z − v)²; several labels −v·log σ(z) − (1 − v)·log(1 − σ(z)),
-// whose slope is σ(z) − v; an answer half the cross-entropy of its first token's place and half that of its
-// last's, each over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖ softmax(z/T)).
+// −w[c]·Σⱼ ((1 − ε)·[j = c] + ε/K)·log softmax(z)[j]; regression (z − v)²; several labels −v·log σ(z) − (1 −
+// v)·log(1 − σ(z)), whose slope is σ(z) − v; an answer half the cross-entropy of its first token's place and
+// half that of its last's, each over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖
+// softmax(z/T)).
 #include "model/learner.h"
 #include "model/pass.h"
 #include "model/trunk.h"

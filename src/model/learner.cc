@@ -179,14 +179,16 @@ class ModelLearner final : public NetworkLearner<Weights> {
  private:
   bool layers_are_shared() const { return w_.trunk.layers.size() < w_.trunk.depth(); }
 
-  // The rates of embeddings and layers, which the flat block begins with; what comes after them is the heads'.
+  // The rates of embeddings and layers, which the flat block begins with; what comes after them is the
+  // heads'.
   void set_rates() {
     const size_t depth = w_.trunk.layers.size();
     if (options_.frozen_layers && layers_are_shared())
       throw Error("layers that share their weights cannot be frozen one by one", "no `freeze`", "freeze");
     if (options_.frozen_layers > depth)
-      throw Error(fmt::format("`freeze` {} is more than the model's {} layers", *options_.frozen_layers, depth),
-                  fmt::format("`freeze` {}, which leaves the head alone to learn", depth), "freeze");
+      throw Error(
+          fmt::format("`freeze` {} is more than the model's {} layers", *options_.frozen_layers, depth),
+          fmt::format("`freeze` {}, which leaves the head alone to learn", depth), "freeze");
     for (Segment& s : segments_) {
       size_t level = 0;  // 0 embeddings, l + 1 layer l, depth + 1 heads
       const float* const place = parameters_.data() + s.first;

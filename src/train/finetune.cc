@@ -31,9 +31,9 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kAnswerLength = 384;     // as BERT's authors had it for SQuAD
-constexpr size_t kMostDevRows = 2000;     // that are taken out of the training rows
-constexpr size_t kMostTokens = 16'384;    // of a micro-batch: memory stays bounded
+constexpr size_t kAnswerLength = 384;   // as BERT's authors had it for SQuAD
+constexpr size_t kMostDevRows = 2000;   // that are taken out of the training rows
+constexpr size_t kMostTokens = 16'384;  // of a micro-batch: memory stays bounded
 constexpr const char* kResult = "result.json";
 
 void check_job(const FinetuneJob& job) {
@@ -77,7 +77,8 @@ std::optional<std::vector<std::string>> labels_of_head(const Config& config, con
   if (data.kind == TaskKind::kAnswer || data.problem == Problem::kRegression) return config.labels;
   const std::set<std::string> mine(data.labels.begin(), data.labels.end());
   const std::set<std::string> known(config.labels.begin(), config.labels.end());
-  return mine == known && config.problem != Problem::kRegression ? std::optional(config.labels) : std::nullopt;
+  return mine == known && config.problem != Problem::kRegression ? std::optional(config.labels)
+                                                                 : std::nullopt;
 }
 
 std::vector<float> balanced_weights(const Dataset& data) {
@@ -140,7 +141,8 @@ class Finetuning {
   // Data, labels, shape of the model, and what the run's options become.
   void prepare() {
     const ModelFiles inside = transformer_files(ModelFiles(job_.model));
-    if (!inside.folder()) throw Error("a model to fine-tune is a folder or a name", "`model` FOLDER", "model");
+    if (!inside.folder())
+      throw Error("a model to fine-tune is a folder or a name", "`model` FOLDER", "model");
     model_folder_ = *inside.folder();
     tokenizer_.emplace(Tokenizer::load(inside));
     config_ = Config::load(inside);
@@ -154,8 +156,9 @@ class Finetuning {
     if (job_.kind != TaskKind::kAnswer) {
       const bool regression = data_.train.problem == Problem::kRegression && job_.kind != TaskKind::kTag;
       if (regression) continues_ = continues_ && config_.labels.size() == 1;
-      const std::vector<std::string> labels =
-          regression ? std::vector<std::string>{"LABEL_0"} : continues_ ? *known : data_.train.labels;
+      const std::vector<std::string> labels = regression   ? std::vector<std::string>{"LABEL_0"}
+                                              : continues_ ? *known
+                                                           : data_.train.labels;
       if (!regression) {
         data_.train = with_labels(std::move(data_.train), labels);
         if (evaluates()) data_.dev = with_labels(std::move(data_.dev), labels);
@@ -168,8 +171,9 @@ class Finetuning {
       config_.classifier_dropout = config_.embedding_dropout = -1;  // as dropout
     }
     const size_t most = std::min(config_.max_tokens(), tokenizer_->model_max_length());
-    max_length_ = job_.max_length > 0 ? job_.max_length
-                                      : job_.kind == TaskKind::kAnswer ? std::min(most, kAnswerLength) : most;
+    max_length_ = job_.max_length > 0              ? job_.max_length
+                  : job_.kind == TaskKind::kAnswer ? std::min(most, kAnswerLength)
+                                                   : most;
     if (max_length_ > config_.max_tokens())
       throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", max_length_,
                               config_.max_tokens()),
@@ -180,8 +184,8 @@ class Finetuning {
       throw Error("class weights and label smoothing are for tasks with one class of several",
                   "leave them out", job_.balance_classes ? "balance_classes" : "label_smoothing");
     if (job_.seeds > 1 && !evaluates())
-      throw Error("several seeds are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
-                  "seeds");
+      throw Error("several seeds are compared on dev data, and there is none",
+                  "`dev_file` FILE, or a `dev_share`", "seeds");
     if (!job_.metric.empty() && evaluates()) check_metric();
     plan();
   }
@@ -249,8 +253,8 @@ class Finetuning {
     for (const auto& entry : fs::directory_iterator(out / "run", error))
       begun |= entry.is_directory() && entry.path().filename().string().starts_with("seed-");
     if (begun && !job_.train.resume)
-      throw Error(fmt::format("{} has a run already", out.string()), "`resume` to continue it, or another `out`",
-                  "out");
+      throw Error(fmt::format("{} has a run already", out.string()),
+                  "`resume` to continue it, or another `out`", "out");
     if (!begun && (fs::exists(out / io::kConfigFile) || fs::exists(out / io::kWeightsFile)))
       throw Error(fmt::format("{} has a model already, which would be overwritten", out.string()),
                   "another `out`", "out");
@@ -268,8 +272,8 @@ class Finetuning {
     for (const std::string& name : fresh)
       if (name.find("pooler") != name.npos) pooler = name;
     if (!pooler.empty() && seed == job_.train.seed)
-      tell(events_.note, fmt::format("{} has no {}: it begins with fresh numbers, as the head does",
-                                     job_.model, pooler));
+      tell(events_.note,
+           fmt::format("{} has no {}: it begins with fresh numbers, as the head does", job_.model, pooler));
     return learner;
   }
 
@@ -277,8 +281,8 @@ class Finetuning {
   TextModel model_of(const Learner& learner) const {
     auto loaded = std::make_shared<LoadedModel>(
         LoadedModel{Tokenizer::load(model_folder_), learner.view(), Modules{}, std::nullopt});
-    return TextModelAccess::make(
-        loaded, {.threads = learner_threads(), .max_length = job_.kind == TaskKind::kAnswer ? 0 : max_length_});
+    return TextModelAccess::make(loaded, {.threads = learner_threads(),
+                                          .max_length = job_.kind == TaskKind::kAnswer ? 0 : max_length_});
   }
   int learner_threads() const { return job_.threads > 0 ? job_.threads : threads_for_rank(ranks_); }
 
@@ -353,7 +357,8 @@ class Finetuning {
     return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
   }
 
-  // A seed is done. Where it is the best so far, its model goes to the folder; `checkpoint` empty: it is there.
+  // A seed is done. Where it is the best so far, its model goes to the folder; `checkpoint` empty: it is
+  // there.
   void keep(const SeedResult& result, const fs::path& checkpoint) {
     const auto value = [](const SeedResult& r) { return r.scores.empty() ? 0.0 : r.scores[0].value; };
     result_.seeds.push_back(result);

@@ -85,17 +85,20 @@ MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& na
 
 std::string metrics_json(const FinetuneReport& r) {
   const TrainOptions& o = r.plan.train;
-  Json all = {{"task", name_of(r.job.kind)},
-              {"model", r.job.model},
-              {"train", {{"file", file_name(r.job.train_file)}, {"rows", r.plan.rows}, {"format", r.plan.train_found}}},
-              {"options",
-               {{"epochs", r.plan.epochs},
-                {"steps", o.steps},
-                {"batch", o.batch},
-                {"rate", o.rate},
-                {"max_length", r.plan.max_length}}}};
+  Json all = {
+      {"task", name_of(r.job.kind)},
+      {"model", r.job.model},
+      {"train",
+       {{"file", file_name(r.job.train_file)}, {"rows", r.plan.rows}, {"format", r.plan.train_found}}},
+      {"options",
+       {{"epochs", r.plan.epochs},
+        {"steps", o.steps},
+        {"batch", o.batch},
+        {"rate", o.rate},
+        {"max_length", r.plan.max_length}}}};
   if (r.plan.dev_rows > 0)
-    all["dev"] = {{"file", r.job.dev_file.empty() ? "" : file_name(r.job.dev_file)}, {"rows", r.plan.dev_rows}};
+    all["dev"] = {{"file", r.job.dev_file.empty() ? "" : file_name(r.job.dev_file)},
+                  {"rows", r.plan.dev_rows}};
   if (!r.result.seeds.empty()) {
     const SeedResult& best = r.result.seeds[r.result.best];
     all["scores"] = scores_of(best.scores);
@@ -125,12 +128,12 @@ std::string model_card(const FinetuneReport& r) {
   if (r.plan.dev_rows > 0 && !r.result.seeds.empty()) {
     const SeedResult& best = r.result.seeds[r.result.best];
     const bool several = r.result.seeds.size() > 1;
-    out += fmt::format("## Scores\n\nOn {} rows {}{}.\n\n| score | this model |{}\n|---|---|{}\n",
-                       r.plan.dev_rows,
-                       r.job.dev_file.empty() ? "that were taken out of the training rows"
-                                              : fmt::format("of `{}`", file_name(r.job.dev_file)),
-                       several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "",
-                       several ? " mean ± deviation over seeds |" : "", several ? "---|" : "");
+    out += fmt::format(
+        "## Scores\n\nOn {} rows {}{}.\n\n| score | this model |{}\n|---|---|{}\n", r.plan.dev_rows,
+        r.job.dev_file.empty() ? "that were taken out of the training rows"
+                               : fmt::format("of `{}`", file_name(r.job.dev_file)),
+        several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "",
+        several ? " mean ± deviation over seeds |" : "", several ? "---|" : "");
     for (const NamedScore& s : best.scores) {
       out += fmt::format("| {} | {} |", s.name, shown(s.value));
       if (several) {
@@ -139,8 +142,9 @@ std::string model_card(const FinetuneReport& r) {
       }
       out += '\n';
     }
-    out += "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
-           "less.\n\n";
+    out +=
+        "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
+        "less.\n\n";
   }
   out += fmt::format(
       "## How it was trained\n\n{} steps of {} sequences ({:.3g} epochs), highest learning rate {:.3g} ({}), "

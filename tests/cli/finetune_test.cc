@@ -12,14 +12,16 @@ class Finetune : public testing::Test {
     const char* good[] = {"a fine film", "a lovely day", "very good"};
     const char* bad[] = {"a poor film", "a sad day", "very bad"};
     for (int i = 0; i < 60; ++i)
-      rows += std::string(i % 2 ? good[i / 2 % 3] : bad[i / 2 % 3]) + (i % 2 ? ",very good\n" : ",not good\n");
+      rows +=
+          std::string(i % 2 ? good[i / 2 % 3] : bad[i / 2 % 3]) + (i % 2 ? ",very good\n" : ",not good\n");
     write_all(folder_ / "reviews.csv", rows);
   }
 
   // On a small model with random weights.
   std::vector<std::string> arguments(std::vector<std::string> more = {}) const {
-    std::vector<std::string> all = {"finetune", "classify", "-m", kModel, "--train", folder_ / "reviews.csv",
-                                    "--out", folder_ / "out", "--threads", "1"};
+    std::vector<std::string> all = {
+        "finetune", "classify",      "-m",        kModel, "--train", folder_ / "reviews.csv",
+        "--out",    folder_ / "out", "--threads", "1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -40,7 +42,8 @@ TEST_F(Finetune, MakesAModelThatCanBeCalled) {
   EXPECT_EQ(called.code, 0) << called.err;
   const std::string label = json::parse(called.out)["labels"][0]["label"];
   EXPECT_TRUE(label == "very good" || label == "not good") << label;
-  const Result measured = run({"evaluate", "classify", "-m", folder_ / "out", "--data", folder_ / "reviews.csv"});
+  const Result measured =
+      run({"evaluate", "classify", "-m", folder_ / "out", "--data", folder_ / "reviews.csv"});
   EXPECT_EQ(measured.code, 0) << measured.err;
   // The card has the command, and the numbers are the JSON's.
   EXPECT_NE(read_all(folder_ / "out/README.md").find("bertie finetune classify"), std::string::npos);
@@ -68,7 +71,7 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   fails({"--metric", "f7"}, 2, "accuracy");
   fails({"--max-length", "100000"}, 2, "--max-length");
   fails({"--freeze", "99"}, 2, "--freeze");
-  fails({"--seeds", "2", "--dev-share", "0"}, 2, "--seeds");
+  fails({"--seeds", "2", "--dev-share", "0"}, 2, "--dev-share");
   write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
   fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
   const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));
@@ -77,9 +80,11 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
 }
 
 TEST_F(Finetune, CtrlCSavesAndTheCommandThatItPrintsGoesOn) {
-  const std::vector<std::string> command = arguments({"--epochs", "200", "--rate", "1e-3", "--log-every", "1"});
+  const std::vector<std::string> command =
+      arguments({"--epochs", "200", "--rate", "1e-3", "--log-every", "1"});
   const Result stopped = run(command, {.meanwhile = [&](pid_t child) {
-                               while (lines(read_all(folder_ / "out/run/seed-1/log.jsonl")).size() < 5) usleep(1000);
+                               while (lines(read_all(folder_ / "out/run/seed-1/log.jsonl")).size() < 5)
+                                 usleep(1000);
                                kill(child, SIGINT);
                              }});
   EXPECT_EQ(stopped.code, 128 + SIGINT) << stopped.err;

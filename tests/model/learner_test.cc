@@ -322,7 +322,8 @@ TEST(Learner, ClassWeightsAreForClassesOnly) {
   test::expect_error("2 class weights for 3 classes", [&] { classifier->learn(classes.training(), sums); });
 }
 
-// What is frozen has no gradient and drops nothing; what is above it learns as if the states below were given.
+// What is frozen has no gradient and drops nothing; what is above it learns as if the states below were
+// given.
 TEST(Learner, FrozenLayersStayAndTheOthersHaveTheLosssSlope) {
   for (const char* type : {"bert", "roberta", "distilbert", "gpt2"})
     for (const bool recompute : {false, true})
@@ -331,8 +332,8 @@ TEST(Learner, FrozenLayersStayAndTheOthersHaveTheLosssSlope) {
         const Config config = small(type);
         const std::vector<Head> heads{Head::kClassify};
         const Example example(config, heads, {9, 1, 14, 5});
-        const auto learner = make_learner(
-            config, heads, 1, {.threads = 2, .recompute = recompute, .frozen_layers = frozen});
+        const auto learner =
+            make_learner(config, heads, 1, {.threads = 2, .recompute = recompute, .frozen_layers = frozen});
         const auto all = make_learner(config, heads, 1, {.threads = 2});
         enlarge(*learner), enlarge(*all);
         const std::vector<float> some = gradients(*learner, example.training());

@@ -2,9 +2,8 @@
 // to the same bits.
 #include "train/finetune.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -24,14 +23,16 @@ namespace fs = std::filesystem;
 using test::TempFolder;
 
 constexpr const char* kVocabulary =
-    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\nfine\npoor\nthe\nfilm\nwas\na\nbook\nvery\nann\nbob\nparis\n"
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]"
+    "\ngood\nbad\nfine\npoor\nthe\nfilm\nwas\na\nbook\nvery\nann\nbob\nparis\n"
     "rome\nlives\nin\nwho\nwhere\n?\n.\n";
 
 void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
 std::string read(const fs::path& file) { return std::string(io::MappedFile(file).text()); }
 
 // A small model with random weights and a tokenizer, without a head.
-fs::path make_model(const TempFolder& temp, const std::string& type = "bert", const std::vector<Head>& heads = {}) {
+fs::path make_model(const TempFolder& temp, const std::string& type = "bert",
+                    const std::vector<Head>& heads = {}) {
   const fs::path folder = temp.path() / type;
   Config c;
   c.model_type = type;
@@ -53,7 +54,8 @@ std::string reviews(size_t rows, uint64_t seed) {
   std::string out = "text\tlabel\n";
   for (size_t i = 0; i < rows; ++i) {
     const bool good = random.below(2) == 0;
-    out += std::string("the ") + pick(random, {"film", "book"}) + " was " + pick(random, {"very ", "a ", ""}) +
+    out += std::string("the ") + pick(random, {"film", "book"}) + " was " +
+           pick(random, {"very ", "a ", ""}) +
            (good ? pick(random, {"good", "fine"}) : pick(random, {"bad", "poor"})) + " .\t" +
            (good ? "praise" : "complaint") + "\n";
   }
@@ -61,7 +63,8 @@ std::string reviews(size_t rows, uint64_t seed) {
 }
 
 FinetuneJob job_for(TaskKind kind, const fs::path& model, const fs::path& train, const fs::path& out) {
-  FinetuneJob job{.kind = kind, .model = model.string(), .train_file = train.string(), .epochs = 8, .threads = 2};
+  FinetuneJob job{
+      .kind = kind, .model = model.string(), .train_file = train.string(), .epochs = 8, .threads = 2};
   job.train.out = out, job.train.rate = 3e-3, job.train.batch = 16;
   return job;
 }
@@ -153,7 +156,8 @@ TEST(Finetune, SeveralLabelsAtOnceLearn) {
   for (int i = 0; i < 300; ++i) {
     const bool film = random.below(2) == 0, good = random.below(2) == 0;
     rows += fmt::format(R"({{"text":"the {} was {}","labels":[{}{}{}]}})", film ? "film" : "book",
-                        good ? "good" : "bad", film ? "\"film\"" : "", film && good ? "," : "", good ? "\"good\"" : "") +
+                        good ? "good" : "bad", film ? "\"film\"" : "", film && good ? "," : "",
+                        good ? "\"good\"" : "") +
             "\n";
   }
   write(train, rows);
@@ -264,7 +268,8 @@ TEST(Finetune, OverRanksItIsTheSameModel) {
     if (ranks.rank() == 0) two = std::move(result);
   });
   EXPECT_NEAR(first_score(one), first_score(two), 0.1);
-  const io::SafeTensors a = io::SafeTensors::open(temp.path() / "one"), b = io::SafeTensors::open(temp.path() / "two");
+  const io::SafeTensors a = io::SafeTensors::open(temp.path() / "one"),
+                        b = io::SafeTensors::open(temp.path() / "two");
   const io::TensorInfo &x = *a.find("classifier.weight"), &y = *b.find("classifier.weight");
   std::vector<float> p(x.elements()), q(p);
   io::to_float(x, 0, p), io::to_float(y, 0, q);

@@ -83,8 +83,8 @@ TEST(TaskSource, TheFirstTokenOfAWordHasItsTag) {
   Dataset data{.kind = TaskKind::kTag, .labels = {"O", "B-X"}};
   data.sentences = {{.words = {"a", "abcd", "."}, .tags = {0, 1, 0}}};
   const BatchStorage s = all_of(*make_task_source(data, tokenizer(), {}));
-  EXPECT_EQ(s.ids.size(), 6u);                                      // [CLS] a ab ##cd . [SEP]
-  EXPECT_EQ(s.terms[0].rows, (std::vector<int32_t>{1, 2, 4}));      // not ##cd
+  EXPECT_EQ(s.ids.size(), 6u);                                  // [CLS] a ab ##cd . [SEP]
+  EXPECT_EQ(s.terms[0].rows, (std::vector<int32_t>{1, 2, 4}));  // not ##cd
   EXPECT_EQ(s.terms[0].targets, (std::vector<int32_t>{0, 1, 0}));
 }
 
@@ -105,7 +105,8 @@ TEST(TaskSource, InWindowsEachWordCountsOnce) {
     const BatchStorage s = all_of(*source);
     EXPECT_EQ(s.terms[0].targets.size(), 60u) << stride;
     for (size_t i = 0; i < s.terms[0].rows.size(); ++i)
-      EXPECT_EQ(s.terms[0].targets[i], s.ids[size_t(s.terms[0].rows[i])] == 11);  // "ab" begins what is tagged
+      EXPECT_EQ(s.terms[0].targets[i],
+                s.ids[size_t(s.terms[0].rows[i])] == 11);  // "ab" begins what is tagged
   }
 }
 
@@ -144,7 +145,8 @@ TEST(TaskSource, AWindowWithoutTheWholeAnswerPointsToTheFirstToken) {
 
 TEST(TaskSource, TheStreamIsTheSameHoweverItIsCutAndContinuesFromACursor) {
   Dataset data{.kind = TaskKind::kClassify, .labels = {"no", "yes"}};
-  for (int i = 0; i < 17; ++i) data.texts.push_back({.a = std::string(1, char('a' + i % 6)), .labels = {i % 2}});
+  for (int i = 0; i < 17; ++i)
+    data.texts.push_back({.a = std::string(1, char('a' + i % 6)), .labels = {i % 2}});
   const auto stream = [&](TaskSource& source, size_t step, size_t steps) {
     std::vector<int32_t> ids;
     for (size_t i = 0; i < steps; ++i) {
@@ -176,7 +178,8 @@ TEST(TaskSource, TheStreamIsTheSameHoweverItIsCutAndContinuesFromACursor) {
 }
 
 TEST(TaskSource, NoRowsAreAnError) {
-  test::expect_error("nothing to learn from", [] { make_task_source(Dataset{.file = "x.csv"}, tokenizer(), {}); });
+  test::expect_error("nothing to learn from",
+                     [] { make_task_source(Dataset{.file = "x.csv"}, tokenizer(), {}); });
 }
 
 TEST(JoinedWords, TokensBelongToTheWordTheyBeginIn) {

@@ -20,8 +20,7 @@ FinetuneJob job_of(const Settings& s) {
   job.data.label = s.label.value_or("");
   if (s.problem) job.data.problem = Problem(*s.problem);
   job.data.skip_bad = s.skip_bad;
-  if (!s.quiet)
-    job.data.bad_row = [](const Error& error) { report_problem(error.what()); };
+  if (!s.quiet) job.data.bad_row = [](const Error& error) { report_problem(error.what()); };
   job.dev_share = s.dev_share.value_or(job.dev_share);
   job.epochs = s.epochs.value_or(0), job.seeds = s.seeds.value_or(1), job.metric = s.metric.value_or("");
   job.max_length = s.max_length.value_or(0), job.stride = s.stride.value_or(job.stride);
@@ -67,8 +66,9 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
 void print_scores(const FinetuneResult& result) {
   const SeedResult& best = result.seeds[result.best];
   const bool several = result.seeds.size() > 1;
-  Table table(several ? std::vector<std::string>{"score", fmt::format("seed {}", best.seed), "mean", "deviation"}
-                      : std::vector<std::string>{"score", "value"},
+  Table table(several
+                  ? std::vector<std::string>{"score", fmt::format("seed {}", best.seed), "mean", "deviation"}
+                  : std::vector<std::string>{"score", "value"},
               several ? "lrrr" : "lr");
   for (const NamedScore& s : best.scores) {
     std::vector<std::string> row{s.name, fmt::format("{:.4f}", s.value)};

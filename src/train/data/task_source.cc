@@ -20,7 +20,8 @@ struct Encoded {
   std::vector<int32_t> ids;
   std::vector<int8_t> types;
   std::vector<size_t> starts{0};
-  std::vector<int32_t> rows, targets;  // of tags: places in the sequence, and what stands there; else targets alone
+  std::vector<int32_t> rows,
+      targets;  // of tags: places in the sequence, and what stands there; else targets alone
   std::vector<size_t> target_starts{0};
   std::vector<float> values;  // (sequences, labels) of several labels and numbers
   size_t truncated = 0, longest = 0;
@@ -255,8 +256,8 @@ JoinedWords::JoinedWords(const std::vector<std::string>& all) {
 
 std::optional<size_t> JoinedWords::word_of(Offset token) const {
   // A token may begin with the space before its word.
-  const auto word = std::partition_point(words.begin(), words.end(),
-                                         [&](const Offset& w) { return w.end <= token.begin; });
+  const auto word =
+      std::partition_point(words.begin(), words.end(), [&](const Offset& w) { return w.end <= token.begin; });
   if (word == words.end() || token.end <= word->begin) return {};
   return size_t(word - words.begin());
 }

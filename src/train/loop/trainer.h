@@ -39,8 +39,8 @@ class Trainer {
     // best, and not the loss on held_out. With one rank it may throw EvaluationStopped: the run is saved and
     // ends as if it had been asked to between steps, and evaluates when it is resumed.
     std::function<std::vector<NamedScore>()> scores = {};
-    size_t max_length = 0;      // tokens of a sequence, at most, to allocate once; 0: as they come
-    bool dropout = true;        // false: the model's config has none
+    size_t max_length = 0;  // tokens of a sequence, at most, to allocate once; 0: as they come
+    bool dropout = true;    // false: the model's config has none
     std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
     // A JSON object with what else determines the run: saved, and compared when a run is resumed.
     std::string description = "{}";
@@ -98,7 +98,7 @@ class Trainer {
   double seconds_before_ = 0;  // of the run, in earlier processes
   double start_ = 0;           // by now()
   double agreed_seconds_ = 0;  // rank 0's clock at the last step
-  double best_result_ = 0;  // a score, where there are any; else a loss
+  double best_result_ = 0;     // a score, where there are any; else a loss
   uint64_t best_step_ = 0;
   size_t evals_since_best_ = 0;
   std::optional<uint64_t> saved_step_, evaluated_step_;

@@ -1,6 +1,6 @@
 #pragma once
-// A job on all ranks that were started: it joins them, says what is odd about how they were started, and where
-// one of them throws, it reports that and ends them all.
+// A job on all ranks that were started: it joins them, says what is odd about how they were started, and
+// where one of them throws, it reports that and ends them all.
 #include <fmt/format.h>
 
 #include "bertie/error.h"
