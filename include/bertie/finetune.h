@@ -91,7 +91,7 @@ struct FinetunePlan {
   size_t truncated = 0, longest = 0, max_length = 0;
   uint64_t tokens = 0;  // of an epoch
   bool continues_head = false;
-  double epochs = 0;
+  double epochs = 0;        // 0 where tokens or time alone end the run
   TrainOptions train = {};  // with all defaults filled in
 };
 

@@ -31,9 +31,9 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kAnswerLength = 384;   // as BERT's authors had it for SQuAD
-constexpr size_t kMostDevRows = 2000;   // that are taken out of the training rows
-constexpr size_t kMostTokens = 16'384;  // of a micro-batch: memory stays bounded
+constexpr size_t kAnswerLength = 384;  // as BERT's authors had it for SQuAD
+constexpr size_t kMostDevRows = 2000;  // that are taken out of the training rows
+constexpr size_t kMostTokens = 8192;   // of a micro-batch: memory stays bounded
 constexpr const char* kResult = "result.json";
 
 void check_job(const FinetuneJob& job) {
@@ -152,7 +152,7 @@ class Finetuning {
     data_ = read_data(job_);
 
     const std::optional<std::vector<std::string>> known = labels_of_head(config_, data_.train);
-    continues_ = known.has_value() && !job_.fresh_head;
+    continues_ = known.has_value() && !job_.fresh_head && Model::load(inside).has(head_of(job_.kind));
     if (job_.kind != TaskKind::kAnswer) {
       const bool regression = data_.train.problem == Problem::kRegression && job_.kind != TaskKind::kTag;
       if (regression) continues_ = continues_ && config_.labels.size() == 1;
@@ -225,6 +225,7 @@ class Finetuning {
       const auto steps = uint64_t(std::max(1.0, std::ceil(in_epoch * plan_.epochs)));
       o.steps = o.steps > 0 ? std::min(o.steps, steps) : steps;
     }
+    plan_.epochs = double(o.steps) / in_epoch;  // 0 where tokens or time end the run
     if (o.eval_every == 0) {
       // Once an epoch, and in long epochs every thousand steps or four times.
       const double times = std::clamp(in_epoch / 1000, 1.0, 4.0);

@@ -146,10 +146,14 @@ std::string model_card(const FinetuneReport& r) {
         "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
         "less.\n\n";
   }
+  const std::string length =
+      o.steps > 0 ? fmt::format("{} steps of {} sequences ({:.3g} epochs)", o.steps, o.batch, r.plan.epochs)
+                  : fmt::format("Steps of {} sequences", o.batch);
   out += fmt::format(
-      "## How it was trained\n\n{} steps of {} sequences ({:.3g} epochs), highest learning rate {:.3g} ({}), "
-      "sequences of up to {} tokens. `run/` has the logs, `metrics.json` all numbers.\n\n",
-      o.steps, o.batch, r.plan.epochs, o.rate, name_of(o.schedule), r.plan.max_length);
+      "## How it was trained\n\n{}, highest learning rate {:.3g} ({}), sequences of up to {} tokens. `run/` "
+      "has "
+      "the logs, `metrics.json` all numbers.\n\n",
+      length, o.rate, name_of(o.schedule), r.plan.max_length);
   out += fmt::format("## Use it\n\n```sh\nbertie {} -m . {}\n```\n", name_of(r.job.kind),
                      r.job.kind == TaskKind::kPair     ? "\"first text\" \"second text\""
                      : r.job.kind == TaskKind::kAnswer ? "\"question?\" --context text.txt"

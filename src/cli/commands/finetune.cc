@@ -53,10 +53,13 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
   report_problem(rows);
   if (job.kind != TaskKind::kAnswer && plan.labels.size() > 1)
     report_problem(fmt::format("labels: {}", few(plan.labels)));
-  report_problem(fmt::format("{}: {}; {:.3g} epochs of {} tokens, {} steps of {} sequences, rate {:.2g}",
-                             job.model, plan.continues_head ? "goes on with its head" : "with a fresh head",
-                             plan.epochs, with_commas(plan.tokens), with_commas(plan.train.steps),
-                             plan.train.batch, plan.train.rate));
+  const std::string epochs =
+      plan.epochs > 0 ? fmt::format("{:.3g} epochs, {} steps", plan.epochs, with_commas(plan.train.steps))
+                      : std::string("steps");
+  report_problem(
+      fmt::format("{}: {}; {} of {} sequences, rate {:.2g}; {} tokens an epoch, the longest row {}",
+                  job.model, plan.continues_head ? "goes on with its head" : "with a fresh head", epochs,
+                  plan.train.batch, plan.train.rate, with_commas(plan.tokens), plan.longest));
   if (plan.truncated > 0)
     warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(plan.truncated),
                      with_commas(plan.rows), plan.max_length),
