@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "bertie/error.h"
@@ -197,7 +198,13 @@ class Finetuning {
       any.scores.resize(data_.dev.size() * any.columns);
     for (const TaggedSentence& sentence : data_.dev.sentences) any.tags.push_back(sentence.tags);
     any.answers.resize(data_.dev.questions.size());
-    score(data_.dev, any, {.metric = job_.metric});
+    const NamedScore first = score(data_.dev, any, {.metric = job_.metric}).scores.at(0);
+    if (!first.higher_is_better)
+      throw Error(
+          fmt::format("`metric` {} is the better the lower it is, and a checkpoint is chosen by a score "
+                      "that is the better the higher",
+                      first.name),
+          "another score, or none: the task's own", "metric");
   }
 
   void plan() {
@@ -262,7 +269,7 @@ class Finetuning {
   }
 
   std::unique_ptr<Learner> make_fresh_learner(uint64_t seed) {
-    const LearnerOptions how{.threads = job_.threads > 0 ? job_.threads : threads_for_rank(ranks_),
+    const LearnerOptions how{.threads = threads(),
                              .recompute = job_.recompute,
                              .frozen_layers = job_.freeze,
                              .layer_decay = job_.layer_decay};
@@ -282,10 +289,12 @@ class Finetuning {
   TextModel model_of(const Learner& learner) const {
     auto loaded = std::make_shared<LoadedModel>(
         LoadedModel{Tokenizer::load(model_folder_), learner.view(), Modules{}, std::nullopt});
-    return TextModelAccess::make(loaded, {.threads = learner_threads(),
-                                          .max_length = job_.kind == TaskKind::kAnswer ? 0 : max_length_});
+    return TextModelAccess::make(loaded, load_options());
   }
-  int learner_threads() const { return job_.threads > 0 ? job_.threads : threads_for_rank(ranks_); }
+  int threads() const { return job_.threads > 0 ? job_.threads : threads_for_rank(ranks_); }
+  LoadOptions load_options() const {
+    return {.threads = threads(), .max_length = job_.kind == TaskKind::kAnswer ? 0 : max_length_};
+  }
 
   Evaluation measure(const TextModel& model) const {
     PredictOptions how;
@@ -335,7 +344,8 @@ class Finetuning {
     if (trained.end == TrainEnd::kStopped || !first_rank()) return;
 
     const fs::path checkpoint = folder / (evaluates() && trained.best_step > 0 ? "best" : "last");
-    if (evaluates() && best_step != trained.best_step) {  // it was found before the run was resumed
+    // It was found before the run was resumed; or no evaluation gave a number, and the last one is taken.
+    if (evaluates() && (best_step != trained.best_step || trained.best_step == 0)) {
       learner->load(checkpoint);
       best = measure(*model);
     }
@@ -361,7 +371,10 @@ class Finetuning {
   // A seed is done. Where it is the best so far, its model goes to the folder; `checkpoint` empty: it is
   // there.
   void keep(const SeedResult& result, const fs::path& checkpoint) {
-    const auto value = [](const SeedResult& r) { return r.scores.empty() ? 0.0 : r.scores[0].value; };
+    const auto value = [](const SeedResult& r) {
+      const double v = r.scores.empty() ? NAN : r.scores[0].value;
+      return std::isfinite(v) ? v : -std::numeric_limits<double>::infinity();
+    };
     result_.seeds.push_back(result);
     if (result_.seeds.size() > 1 && !(value(result) > value(result_.seeds[result_.best]))) return;
     result_.best = result_.seeds.size() - 1;
@@ -375,7 +388,7 @@ class Finetuning {
 
   void finish() {
     if (result_.evaluation.rows == 0 && evaluates())  // of a seed that was done before
-      result_.evaluation = measure(load(job_.train.out, {.threads = learner_threads()}));
+      result_.evaluation = measure(load(job_.train.out, load_options()));
     const FinetuneReport report{job_, plan_, result_};
     write_file(job_.train.out / "metrics.json", metrics_json(report));
     write_file(job_.train.out / "README.md", model_card(report));
