@@ -29,7 +29,12 @@ struct FinetuneJob {
   std::string model = {};
   bool fresh_head = false;  // even where the model has one for these labels
 
-  std::string train_file = {}, dev_file = {};
+  // With a teacher that was fine-tuned for the task, the model learns from what that says of each row, which
+  // is computed once and kept in the folder; without a `model` of its own it begins as some of its layers.
+  Teaching teaching = {};
+  std::string unlabeled_file = {};  // rows that the teacher alone says something of; plain text too
+
+  std::string train_file = {}, dev_file = {};  // with an unlabeled_file there need be no train_file
   double dev_share = 0.1;  // of train_file, taken out where there is no dev_file; 0: no evaluation
   DatasetOptions data = {};
 
@@ -77,9 +82,10 @@ struct FinetuneResult {
   TrainEnd end = TrainEnd::kLimit;
   int rank = 0;  // that returns this; rank 0 is the one that reports
   std::filesystem::path folder = {};
-  std::vector<SeedResult> seeds = {};  // that are done
-  size_t best = 0;                     // place in `seeds` of the one that is in `folder`
-  Evaluation evaluation = {};          // of that one, in full
+  std::vector<SeedResult> seeds = {};    // that are done
+  size_t best = 0;                       // place in `seeds` of the one that is in `folder`
+  Evaluation evaluation = {};            // of that one, in full
+  std::vector<NamedScore> teacher = {};  // its scores on the same rows
   size_t rows = 0, dev_rows = 0;
 };
 
@@ -87,6 +93,9 @@ struct FinetuneResult {
 struct FinetunePlan {
   std::string train_found, dev_found;  // formats, in words
   size_t rows = 0, dev_rows = 0, bad_rows = 0;
+  std::string unlabeled_found = {};
+  size_t unlabeled_rows = 0;
+  std::string model = {};  // what it begins with, in words
   std::vector<std::string> labels = {};
   size_t truncated = 0, longest = 0, max_length = 0;
   uint64_t tokens = 0;  // of an epoch
@@ -97,6 +106,7 @@ struct FinetunePlan {
 
 struct FinetuneEvents : TrainEvents {
   std::function<void(const FinetunePlan&)> planned = {};
+  std::function<void(size_t done, size_t all)> taught = {};  // sequences that the teacher has read
   std::function<void(const SeedResult&)> seed_done = {};
 };
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -136,6 +137,21 @@ struct TrainResult {
   std::filesystem::path checkpoint = {};
 };
 
+// A larger model that a smaller one, its student, learns from (Hinton et al. 2015; docs/distillation.md).
+struct Teaching {
+  std::string teacher = {};  // a folder or a name; empty: there is none
+  // Of the teacher, what a student without a model of its own begins with: these layers, in order; or, where
+  // there are none, so many spread evenly over all of them, the first and the last among them; 0: half.
+  std::vector<size_t> layers = {};
+  size_t depth = 0;
+  // What both models' logits are divided by: the higher, the more a student hears of what is less likely.
+  double temperature = 2;
+  // The loss is soft_weight times the distance to what the teacher says (T²·KL), hard_weight times the loss
+  // on the labels or masked tokens, and, in pre-training, hidden_weight times 1 − cos of the last hidden
+  // states. Fine-tuning: 0.5 and 0.5; pre-training, as DistilBERT's authors had it: 5, 2 and 1.
+  std::optional<double> soft_weight = {}, hard_weight = {}, hidden_weight = {};
+};
+
 struct PretrainJob {
   std::filesystem::path data;  // what bertie::prepare wrote; for seq2seq pairs of texts
   // The model: a size (tiny, mini, small, medium, base, large) or a config.json, not both; or `from`'s own.
@@ -143,6 +159,7 @@ struct PretrainJob {
   std::filesystem::path config = {};
   std::filesystem::path from = {};    // a checkpoint whose weights are the start
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
+  Teaching teaching = {};             // with the objective mlm: a student of a masked language model
   size_t max_length = 128;            // of a sequence, special tokens included
   // Of the mlm objectives only: share of tokens to mask; masked tokens of a sequence at most (0: as many as
   // mask_rate says); all pieces of a word or none.

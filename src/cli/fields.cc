@@ -25,6 +25,7 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"precision", "dtype"},
     {"train_file", "train"},
     {"dev_file", "dev"},
+    {"unlabeled_file", "unlabeled"},
     {"resamples", "bootstrap"},
     {"text", "column"},
     {"text_pair", "column-pair"},

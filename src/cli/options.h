@@ -80,6 +80,9 @@ struct Settings {
   std::optional<size_t> seeds, freeze;
   bool balance_classes = false, fresh_head = false;
 
+  std::optional<std::string> teacher, layers, unlabeled_file;  // distill
+  std::optional<double> soft_weight, hard_weight, hidden_weight;
+
   bool man = false, markdown = false;  // help
 
   std::vector<std::string> arguments;  // all of them, as they were given
@@ -93,6 +96,7 @@ struct Choice {
 
 enum class Benchmark { kEncode, kGenerate, kPretrain, kAttention, kLoad, kTokenize, kGemm };
 enum class ResultFormat { kJson, kCsv, kTsv };
+inline constexpr int kDistillLm = 100;  // beside the numbers of TaskKind
 enum class Shell { kBash, kZsh, kFish };
 
 struct Option {
@@ -201,6 +205,7 @@ int vocab_command(const Settings& settings);
 int prepare_command(const Settings& settings);
 int pretrain_command(const Settings& settings);
 int finetune_command(const Settings& settings);
+int distill_command(const Settings& settings);
 int evaluate_command(const Settings& settings);
 int help_command(const Settings& settings);
 int completion_command(const Settings& settings);

@@ -312,6 +312,65 @@ std::vector<Option> head_options() {
        .least = 1}};
 }
 
+constexpr std::string_view kAboutDistill =
+    "Makes a small model, the student, say what a large one, its teacher, says (docs/distillation.md). For a "
+    "task the teacher is a model that bertie finetune made; the student learns from its probabilities "
+    "for every row, softened by --temperature, and from the labels. What the teacher says is computed once "
+    "and kept in --out. --unlabeled brings rows that have no labels, plain text too; with it --train may be "
+    "missing.\n\n"
+    "For lm the teacher is a masked language model, and the student learns from --data, shards of bertie "
+    "prepare with the teacher's tokenizer, as DistilBERT did: from the teacher's words, from the masked "
+    "tokens, and from where the teacher's hidden states point. The teacher reads each batch as it comes.\n\n"
+    "Without --model the student begins as some of the teacher's layers: half of them, or --layers.";
+
+std::vector<Option> teacher_options() {
+  return {{.name = "teacher",
+           .argument = "MODEL",
+           .help = "the large model: a folder or a name",
+           .to = &Settings::teacher},
+          {.name = "layers",
+           .argument = "N",
+           .help = "layers of the teacher that the student begins with: how many, or which, as 0,2,4,7,9,11",
+           .standard = "half of them, spread evenly",
+           .to = &Settings::layers},
+          {.name = "unlabeled",
+           .old_name = "unlabelled",
+           .argument = "FILE",
+           .help = "rows without labels: a table, or plain text, a row a line",
+           .to = &Settings::unlabeled_file},
+          {.name = "data",
+           .letter = 'd',
+           .argument = "DIR",
+           .help = "lm: shards from bertie prepare",
+           .to = &Settings::data},
+          {.name = "temperature",
+           .argument = "T",
+           .help = "what logits are divided by: the higher, the more the student hears of what is unlikely",
+           .standard = "2",
+           .to = &Settings::temperature},
+          {.name = "soft-weight",
+           .argument = "W",
+           .help = "of what the teacher says, in the loss",
+           .standard = "0.5; for lm 5",
+           .to = &Settings::soft_weight},
+          {.name = "hard-weight",
+           .argument = "W",
+           .help = "of the labels, or of the masked tokens",
+           .standard = "0.5; for lm 2",
+           .to = &Settings::hard_weight},
+          {.name = "hidden-weight",
+           .argument = "W",
+           .help = "lm: of the angle between last hidden states",
+           .standard = "1",
+           .to = &Settings::hidden_weight}};
+}
+
+std::vector<Choice> student_choices() {
+  std::vector<Choice> choices = task_choices();
+  choices.push_back({"lm", "a masked language model, to be fine-tuned later", kDistillLm});
+  return choices;
+}
+
 }  // namespace
 
 std::vector<Command> train_commands() {
@@ -351,7 +410,26 @@ std::vector<Command> train_commands() {
                      "entities"},
                     {"bertie finetune answer -m bert-base-uncased --train train-v1.1.json -o answers",
                      "SQuAD"}},
-       .run = finetune_command}};
+       .run = finetune_command},
+      {.name = "distill",
+       .words = "KIND",
+       .most_words = 1,
+       .summary = "make a small model that says what a large one says",
+       .about = kAboutDistill,
+       .choices = student_choices(),
+       .options = chapters({teacher_options(), task_data_options(), labelled_data_options(), head_options(),
+                            limit_options("as --epochs says; lm: 20000"),
+                            batch_options("16; 32 from 10,000 rows on; lm: 64", "as memory asks for; lm: 1"),
+                            step_options("0.023 / hidden size; lm: 0.128 / hidden size", "0; lm: 20"),
+                            care_options()}),
+       .examples =
+           {{"bertie distill classify --teacher sst2-base --train SST-2/train.tsv --layers 4 -o small",
+             "a third of the layers"},
+            {"bertie distill tag --teacher ner-base --unlabeled news.txt --dev eng.testa -o small",
+             "from text alone"},
+            {"bertie distill lm --teacher bert-base-uncased --data shards --time 8h -o distilled",
+             "as DistilBERT was made"}},
+       .run = distill_command}};
 }
 
 }  // namespace bertie::cli

@@ -8,6 +8,7 @@
 #include "bertie/error.h"
 #include "kernels/embedding.h"
 #include "kernels/matmul.h"
+#include "model/access.h"
 
 namespace bertie {
 namespace {
@@ -134,16 +135,42 @@ void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t t
 
 void check_kind(const LossTerm& term) {
   const std::string_view name = name_of(term.head).name;
-  if (!term.targets.empty() + !term.values.empty() + !term.teacher.empty() > 1)
+  if (!term.targets.empty() + !term.values.empty() + !term.teacher.empty() + !term.teacher_hidden.empty() > 1)
     throw Error(fmt::format("{}: a term has targets, or values, or a teacher: one of them", name));
   if (!(term.temperature > 0))
     throw Error(fmt::format("{}: a temperature of {} is not above 0", name, term.temperature));
 }
 
+namespace {
+
+// A teacher's hidden states fit the batch, and its language model this one.
+void check_hidden(const Weights& w, const Batch& batch, const LossTerm& term) {
+  const auto need = [](bool good, const std::string& what) {
+    if (!good) throw Error("a teacher's hidden states: " + what);
+  };
+  const Matrix<const float> hidden = term.teacher_hidden;
+  need(hidden.rows() == batch.ids.size(),
+       fmt::format("{} for {} tokens of the batch", hidden.rows(), batch.ids.size()));
+  if (!term.teacher_model)
+    return need(hidden.cols() == w.config.hidden,
+                fmt::format("{} numbers each, but the model's have {}", hidden.cols(), w.config.hidden));
+  const Config& teacher = term.teacher_model->config();
+  need(is_language_model(term.head) && term.teacher_model->has(term.head),
+       "both models need the same head of a language model");
+  need(teacher.vocabulary == w.config.vocabulary && teacher.hidden == hidden.cols(),
+       "they are not of this teacher, or its vocabulary is another one");
+}
+
+}  // namespace
+
 void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
   const std::string_view name = name_of(term.head).name;
-  if (!w.has(term.head)) throw Error(fmt::format("the model has no {} head to learn with", name));
+  const bool hidden_alone = !term.teacher_hidden.empty() && !term.teacher_model;
+  if (!hidden_alone && !w.has(term.head))
+    throw Error(fmt::format("the model has no {} head to learn with", name));
   check_kind(term);
+  if (!term.teacher_hidden.empty())
+    return check_rows(term.rows, batch.ids.size()), check_hidden(w, batch, term);
   if (!term.class_weights.empty() || term.smoothing != 0) {
     if ((term.head != Head::kClassify && term.head != Head::kTag) || term.targets.empty())
       throw Error(fmt::format("{}: class weights and label smoothing are for classes", name));
@@ -295,7 +322,7 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
   const size_t rows = v.x.rows(), vocabulary = v.table.rows(), width = v.table.cols();
   const bool back = !v.dx.empty();
   Team& team = pass.team();
-  if (term.teacher.empty()) {
+  if (term.teacher.empty() && !v.teacher) {
     const size_t floats = kernels::vocabulary_loss_workspace(rows, vocabulary, width, team.threads());
     float* const workspace = pass.arena.take<float>(floats);
     const kernels::VocabularyGradient to{v.dx, v.d_table, v.d_bias};
@@ -303,27 +330,43 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
     return kernels::vocabulary_loss(v.x, {v.table, v.bias}, term.targets, term.scale, back ? &to : nullptr,
                                     workspace, team);
   }
-  // A teacher says something about every word, so all logits are there at once.
-  const Matrix<float> logits = pass.take(rows, vocabulary);
+  // A teacher says something about every word: some rows at a time, with all of their logits.
+  constexpr size_t kMostLogits = size_t{1} << 24;
+  const size_t block = std::min(rows, std::max<size_t>(kMostLogits / vocabulary, 1));
+  const Matrix<float> z = pass.take(block, vocabulary);
+  const Matrix<float> taught = v.teacher ? pass.take(block, vocabulary) : Matrix<float>();
   float* const workspace = pass.arena.take<float>(std::max(
       {kernels::matmul_workspace_floats(width, vocabulary),
-       kernels::matmul_workspace_floats(vocabulary, width), kernels::matmul_workspace_floats(rows, width)}));
-  if (pass.counting()) return {};
-  kernels::matmul(v.x, kernels::transposed(v.table), logits, workspace, team);
-  for (size_t r = 0; r < rows && v.bias; ++r)
-    for (size_t c = 0; c < vocabulary; ++c) logits(r, c) += v.bias[c];
-  const LossSum sum = kernels::soft_cross_entropy(logits, term.teacher, term.temperature, term.scale, team);
-  if (!back) return sum;
-  kernels::matmul(logits, v.table, v.dx, workspace, team);
-  kernels::matmul(kernels::transposed(logits), v.x, v.d_table, workspace, team, Accumulate::kYes);
-  for (size_t r = 0; r < rows && v.d_bias; ++r)
-    for (size_t c = 0; c < vocabulary; ++c) v.d_bias[c] += logits(r, c);
+       kernels::matmul_workspace_floats(vocabulary, width), kernels::matmul_workspace_floats(block, width)}));
+  LossSum sum;
+  for (size_t first = 0; first < rows && !pass.counting(); first += block) {
+    const size_t n = std::min(block, rows - first);
+    const Matrix<float> logits = z.slice_rows(0, n);
+    const Matrix<const float> x = v.x.slice_rows(first, n);
+    Matrix<const float> teacher = term.teacher;
+    if (v.teacher) {
+      pass.linear(v.teacher_x.slice_rows(first, n), *v.teacher, Activation::kNone, taught.slice_rows(0, n));
+      teacher = taught.slice_rows(0, n);
+    } else {
+      teacher = teacher.slice_rows(first, n);
+    }
+    kernels::matmul(x, kernels::transposed(v.table), logits, workspace, team);
+    for (size_t r = 0; r < n && v.bias; ++r)
+      for (size_t c = 0; c < vocabulary; ++c) logits(r, c) += v.bias[c];
+    sum += kernels::soft_cross_entropy(logits, teacher, term.temperature, term.scale, team);
+    if (!back) continue;
+    kernels::matmul(logits, v.table, v.dx.slice_rows(first, n), workspace, team);
+    kernels::matmul(kernels::transposed(logits), x, v.d_table, workspace, team, Accumulate::kYes);
+    for (size_t r = 0; r < n && v.d_bias; ++r)
+      for (size_t c = 0; c < vocabulary; ++c) v.d_bias[c] += logits(r, c);
+  }
   return sum;
 }
 
 LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                       Matrix<float> d_hidden) const {
   const Arena::Scope scope(pass.arena);
+  if (!term.teacher_hidden.empty() && !term.teacher_model) return direction(term, hidden, d_hidden);
   if (term.head == Head::kAnswer) return answer(batch, term, hidden, d_hidden);
   const std::span<const int32_t> from = rows_for(w, term.head, batch, term.rows, pass);
   const size_t rows = from.size();
@@ -356,13 +399,20 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
     sum = loss_of(term, logits);
     if (gradient) pass.linear_backward(in, logits, *chain.out, *to.out, d);
   } else {
-    sum = vocabulary_loss({.x = in,
-                           .table = w.decoder_table(),
-                           .bias = w.language_model.bias,
-                           .dx = d,
-                           .d_table = gradient ? gradient->decoder_table() : Matrix<float>(),
-                           .d_bias = gradient ? gradient->language_model.bias : nullptr},
-                          term, pass);
+    VocabularyTerm v{.x = in,
+                     .table = w.decoder_table(),
+                     .bias = w.language_model.bias,
+                     .dx = d,
+                     .d_table = gradient ? gradient->decoder_table() : Matrix<float>(),
+                     .d_bias = gradient ? gradient->language_model.bias : nullptr};
+    if (term.teacher_model) {
+      const Weights& teacher = weights_of(*term.teacher_model);
+      const Chain its = chain_of(teacher, term.head);
+      v.teacher = &teacher.decoder();
+      v.teacher_x = gather_rows(term.teacher_hidden, from, pass);
+      if (its.dense) v.teacher_x = chain_forward(its, v.teacher_x, pass);
+    }
+    sum = vocabulary_loss(v, term, pass);
   }
   if (!gradient) return sum;
 
@@ -375,6 +425,30 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   pass.linear_backward(x, d, *chain.dense, *to.dense, dx);
   pass.dropout(input_mask, dx);
   scatter_rows(dx, from, d_hidden, pass);
+  return sum;
+}
+
+LossSum HeadLoss::direction(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const {
+  LossSum sum;
+  for (size_t t = 0; t < hidden.rows() && !pass.counting(); ++t) {
+    const std::span<const float> h = hidden[t], g = term.teacher_hidden[t];
+    double hh = 0, gg = 0, hg = 0;
+    for (size_t i = 0; i < h.size(); ++i) {
+      hh += double(h[i]) * double(h[i]);
+      gg += double(g[i]) * double(g[i]);
+      hg += double(h[i]) * double(g[i]);
+    }
+    ++sum.count;
+    if (hh == 0 || gg == 0) {  // no direction: as if at right angles
+      ++sum.loss;
+      continue;
+    }
+    const double cosine = hg / std::sqrt(hh * gg);
+    sum.loss += 1 - cosine;
+    for (size_t i = 0; i < h.size() && gradient; ++i)
+      d_hidden(t, i) +=
+          float(double(term.scale) * (cosine * double(h[i]) / hh - double(g[i]) / std::sqrt(hh * gg)));
+  }
   return sum;
 }
 

@@ -11,7 +11,7 @@
 // −w[c]·Σⱼ ((1 − ε)·[j = c] + ε/K)·log softmax(z)[j]; regression (z − v)²; several labels −v·log σ(z) − (1 −
 // v)·log(1 − σ(z)), whose slope is σ(z) − v; an answer half the cross-entropy of its first token's place and
 // half that of its last's, each over the places of its sequence; a teacher's logits t: T²·KL(softmax(t/T) ‖
-// softmax(z/T)).
+// softmax(z/T)); a teacher's hidden states g: 1 − cos(h, g), whose slope is (cos(h, g)·h/|h| − g/|g|)/|h|.
 #include "model/learner.h"
 #include "model/pass.h"
 #include "model/trunk.h"
@@ -28,7 +28,7 @@ bool uses_pooled(const Weights& w, Head head);
 void check_heads(const Weights& w, const Batch& batch, const Capture& capture);
 // Error for a loss term that does not fit the model or the batch.
 void check_term(const Weights& w, const Batch& batch, const LossTerm& term);
-// Error unless a term has one of targets, values and a teacher, whose temperature makes sense.
+// Error unless a term has one of targets, values and what a teacher says, and a temperature that makes sense.
 void check_kind(const LossTerm& term);
 // Error unless a term has `wanted` targets below `classes`, and rows within the batch's tokens.
 void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens);
@@ -52,6 +52,8 @@ struct HeadLoss {
               Matrix<float> d_hidden) const;
 
  private:
+  // Where a teacher's hidden states point to.
+  LossSum direction(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const;
   LossSum answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                  Matrix<float> d_hidden) const;
   LossSum loss_of(const LossTerm& term, Matrix<float> logits) const;
@@ -64,6 +66,9 @@ struct VocabularyTerm {
   const float* bias = nullptr;
   Matrix<float> dx = {}, d_table = {};  // with a way back
   float* d_bias = nullptr;
+  // A teacher's last product, and what goes into it, a row for each of x; or none: the term has its logits.
+  const kernels::Linear* teacher = nullptr;
+  Matrix<const float> teacher_x = {};
 };
 LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pass);
 

@@ -133,14 +133,14 @@ class ModelLearner final : public NetworkLearner<Weights> {
     save_weights(w_, directory, precision);
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory, bool fresh_heads) override {
+  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad& how) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     const Family& f = *w_.family;
     Checkpoint checkpoint(files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
     const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
-    return load_parameters(w_.tensors, checkpoint, [&](const TensorSpec& t, bool there) {
+    return load_parameters(names_in(how.layers), checkpoint, [&](const TensorSpec& t, bool there) {
       const bool head = !t.name.starts_with(f.prefix);
-      return there ? head && fresh_heads : head || (!f.pooler.empty() && t.name.starts_with(pooler));
+      return there ? head && how.fresh_heads : head || (!f.pooler.empty() && t.name.starts_with(pooler));
     });
   }
 
@@ -177,6 +177,20 @@ class ModelLearner final : public NetworkLearner<Weights> {
   }
 
  private:
+  // The tensors under the names that they have in a model of which these layers are taken.
+  std::vector<TensorSpec> names_in(const std::vector<size_t>& layers) const {
+    std::vector<TensorSpec> tensors = w_.tensors;
+    if (layers.empty() || !w_.family->layer_of_group.empty()) return tensors;
+    const std::string prefix = std::string(w_.family->prefix) + std::string(w_.family->layer);
+    for (TensorSpec& t : tensors) {
+      if (!t.name.starts_with(prefix)) continue;
+      const size_t end = t.name.find('.', prefix.size());
+      const size_t layer = std::stoul(t.name.substr(prefix.size(), end - prefix.size()));
+      t.name.replace(prefix.size(), end - prefix.size(), std::to_string(layers.at(layer)));
+    }
+    return tensors;
+  }
+
   bool layers_are_shared() const { return w_.trunk.layers.size() < w_.trunk.depth(); }
 
   // The rates of embeddings and layers, which the flat block begins with; what comes after them is the
@@ -222,7 +236,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory, bool) override {
+  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad&) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
     return load_parameters(w_.tensors, checkpoint,

@@ -36,6 +36,12 @@ struct LossTerm {
   // Instead: a teacher's logits, as the head would give them, and the temperature that both are divided by.
   Matrix<const float> teacher = {};
   float temperature = 1;
+  // Instead: a teacher's last hidden states, one for each token of the batch. With the teacher, a language
+  // model of the same vocabulary, its logits are computed from them as they are needed: all at once they
+  // would be far more. Without it, the model's own last hidden states are to point where these do, and `head`
+  // is not looked at.
+  Matrix<const float> teacher_hidden = {};
+  const Model* teacher_model = nullptr;
   // With targets of kClassify and kTag: what a class counts for in the loss (empty: 1 each), and the share of
   // a target that goes to all classes alike (label smoothing).
   std::span<const float> class_weights = {};
@@ -63,6 +69,14 @@ struct LearnerOptions {
   // Each layer learns with this times the rate of the one above it, the last with this times the heads' rate,
   // embeddings as a layer below the first.
   double layer_decay = 1;
+};
+
+// How a learner takes its parameters from a folder.
+struct LearnerLoad {
+  bool fresh_heads = false;  // the folder's heads are not looked at
+  // Of the folder's model, the layers that become this one's, in order: a student of fewer than its teacher.
+  // Empty: all. Where layers share weights it says nothing.
+  std::vector<size_t> layers = {};
 };
 
 // A part of the flat blocks: a tensor, or several that are one product (queries, keys, values).
@@ -100,9 +114,9 @@ class Learner {
   virtual void save(const std::filesystem::path& directory,
                     Precision precision = Precision::kFloat32) const = 0;
   // Reads parameters from such a folder. Heads that the folder does not have keep what they are, and are
-  // returned by name; anything else that is missing or of another shape is an Error. With `fresh_heads` that
-  // folder's heads are not looked at.
-  virtual std::vector<std::string> load(const std::filesystem::path& directory, bool fresh_heads = false) = 0;
+  // returned by name; anything else that is missing or of another shape is an Error.
+  virtual std::vector<std::string> load(const std::filesystem::path& directory,
+                                        const LearnerLoad& how = {}) = 0;
 
   // The parameters as a model for inference: it sees each step's. It must not be used after the learner is
   // gone, nor while it learns. Error for what is no Model: an encoder-decoder.

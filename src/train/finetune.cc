@@ -24,9 +24,11 @@
 #include "tasks/text_model_state.h"
 #include "train/data/shard_folder.h"
 #include "train/data/task_source.h"
+#include "train/data/unlabeled.h"
 #include "train/loop/trainer.h"
 #include "train/ranks/on_ranks.h"
 #include "train/ranks/rank_checks.h"
+#include "train/teaching.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -41,9 +43,15 @@ void check_job(const FinetuneJob& job) {
   const auto need = [](bool good, const char* field, const std::string& what, const std::string& hint) {
     if (!good) throw Error(what, hint, field);
   };
-  need(!job.model.empty(), "model", "there is no model to begin with",
+  const bool taught = !job.teaching.teacher.empty();
+  need(taught || !job.model.empty(), "model", "there is no model to begin with",
        "`model` FOLDER or NAME: one that was pre-trained, such as bert-base-uncased");
-  need(!job.train_file.empty(), "train_file", "there is no data to learn from", "`train_file` FILE");
+  need(!job.train_file.empty() || (taught && !job.unlabeled_file.empty()), "train_file",
+       "there is no data to learn from",
+       taught ? "`train_file` FILE, or an `unlabeled_file`" : "`train_file` FILE");
+  need(taught || job.unlabeled_file.empty(), "unlabeled_file",
+       "rows without labels are for a teacher to say something of", "`teacher` MODEL");
+  check_teaching(job.teaching);
   need(!job.train.out.empty(), "out", "the model needs a folder to go to", "`out` FOLDER");
   need(job.dev_share >= 0 && job.dev_share < 1, "dev_share",
        fmt::format("`dev_share` {} leaves nothing to learn from", job.dev_share), "`dev_share` 0.1");
@@ -58,13 +66,16 @@ void check_job(const FinetuneJob& job) {
   need(job.dropout < 1, "dropout", fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1");
 }
 
-// Rows to learn from and rows to measure with.
+// Rows to learn from and rows to measure with. Without a train_file those to learn from have no labels.
 SplitDataset read_data(const FinetuneJob& job) {
-  Dataset train = read_dataset(job.kind, job.train_file, job.data);
-  check_learnable(train);
+  const bool labeled = !job.train_file.empty(), taught = !job.teaching.teacher.empty();
+  Dataset train = labeled ? read_dataset(job.kind, job.train_file, job.data)
+                          : read_unlabeled(job.kind, job.unlabeled_file, job.data);
+  if (!taught) check_learnable(train);
+  if (!labeled && job.dev_file.empty()) return {std::move(train), {}};
   if (!job.dev_file.empty()) {
     DatasetOptions options = job.data;
-    options.problem = train.problem;
+    if (labeled) options.problem = train.problem;
     Dataset dev = read_dataset(job.kind, job.dev_file, options);
     return {std::move(train), std::move(dev)};
   }
@@ -122,6 +133,7 @@ class Finetuning {
     result_.folder = job_.train.out;
     result_.rows = plan_.rows, result_.dev_rows = plan_.dev_rows;
     try {
+      if (teacher_) ask_teacher();
       for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
         run_seed(job_.train.seed + i);
       if (first_rank() && result_.end != TrainEnd::kStopped) finish();
@@ -141,6 +153,10 @@ class Finetuning {
 
   // Data, labels, shape of the model, and what the run's options become.
   void prepare() {
+    const Teaching& teaching = job_.teaching;
+    if (!teaching.teacher.empty()) teacher_.emplace(teaching.teacher, job_.kind, threads());
+    const bool of_teacher = job_.model.empty();
+    if (of_teacher) job_.model = teaching.teacher;
     const ModelFiles inside = transformer_files(ModelFiles(job_.model));
     if (!inside.folder())
       throw Error("a model to fine-tune is a folder or a name", "`model` FOLDER", "model");
@@ -148,9 +164,14 @@ class Finetuning {
     tokenizer_.emplace(Tokenizer::load(inside));
     config_ = Config::load(inside);
     check_vocabulary(*tokenizer_, config_, job_.model);
+    if (of_teacher) {
+      layers_ = student_layers(teaching, config_.layers);
+      config_.layers = layers_.size();
+    }
     if (config_.causal() && job_.kind == TaskKind::kAnswer)
       throw Error("a causal model has no head for answers", "an encoder, such as bert-base-uncased", "model");
     data_ = read_data(job_);
+    if (teacher_) take_labels_of_teacher();
 
     const std::optional<std::vector<std::string>> known = labels_of_head(config_, data_.train);
     continues_ = known.has_value() && !job_.fresh_head && Model::load(inside).has(head_of(job_.kind));
@@ -215,6 +236,10 @@ class Finetuning {
              .rows = train.size(),
              .dev_rows = dev.size(),
              .bad_rows = train.bad_rows + (job_.dev_file.empty() ? 0 : dev.bad_rows),
+             .unlabeled_found = unlabeled_ ? unlabeled_->found : "",
+             .unlabeled_rows = unlabeled_ ? unlabeled_->size() : 0,
+             .model = layers_.empty() ? job_.model
+                                      : fmt::format("layers {} of {}", fmt::join(layers_, ", "), job_.model),
              .labels = config_.labels,
              .truncated = source->truncated(),
              .longest = source->longest(),
@@ -243,14 +268,62 @@ class Finetuning {
     if (!evaluates()) o.eval_every = 0;
   }
 
+  EncodeTasksOptions encoding() const { return {.max_length = max_length_, .stride = job_.stride}; }
+
   std::unique_ptr<TaskSource> make_source(uint64_t seed) const {
+    const double hard = data_.train.labeled ? job_.teaching.hard_weight.value_or(0.5) : 0;
     return make_task_source(
         data_.train, *tokenizer_,
-        {.max_length = max_length_,
-         .stride = job_.stride,
+        {.encoding = encoding(),
          .seed = seed,
          .class_weights = job_.balance_classes ? balanced_weights(data_.train) : std::vector<float>(),
-         .smoothing = float(job_.label_smoothing)});
+         .smoothing = float(job_.label_smoothing),
+         .unlabeled = unlabeled_ ? &*unlabeled_ : nullptr,
+         .teacher = taught_ ? &*taught_ : nullptr,
+         .hard_weight = hard,
+         .soft_weight = job_.teaching.soft_weight.value_or(hard > 0 ? 0.5 : 1),
+         .temperature = float(job_.teaching.temperature)});
+  }
+
+  // The student says what its teacher says, in the same order.
+  void take_labels_of_teacher() {
+    const Config& its = teacher_->config();
+    Dataset& train = data_.train;
+    if (!job_.train_file.empty() && !job_.unlabeled_file.empty())
+      unlabeled_ = read_unlabeled(job_.kind, job_.unlabeled_file, job_.data);
+    if (job_.kind == TaskKind::kAnswer) return;
+    const bool number =
+        job_.kind != TaskKind::kTag &&
+        (its.problem == Problem::kRegression || (its.problem == Problem::kUnset && its.labels.size() == 1));
+    if (job_.kind != TaskKind::kTag && train.labeled && number != (train.problem == Problem::kRegression))
+      throw Error(number ? "the teacher says numbers, but the data has labels"
+                         : "the data has numbers, but the teacher says labels",
+                  "data of the kind that the teacher was trained on", "train_file");
+    if (!train.labeled && job_.kind != TaskKind::kTag)
+      train.problem = number                                ? Problem::kRegression
+                      : its.problem == Problem::kMultiLabel ? Problem::kMultiLabel
+                                                            : Problem::kSingleLabel;
+    if (unlabeled_) unlabeled_->problem = train.problem;
+    if (evaluates()) data_.dev.problem = train.problem;
+    if (number) return;
+    for (Dataset* data : {&train, &data_.dev, unlabeled_ ? &*unlabeled_ : nullptr})
+      if (data && data->size() > 0)
+        *data = with_labels(std::move(*data), its.labels), data->labels = its.labels;
+  }
+
+  // Once, for all seeds and epochs; and how good the teacher is itself.
+  void ask_teacher() {
+    TaskTeacher::Question question{
+        .data = {&data_.train}, .encoding = encoding(), .file = job_.train.out / "run" / "teacher.bin"};
+    if (unlabeled_) question.data.push_back(&*unlabeled_);
+    if (job_.kind != TaskKind::kAnswer) question.encoding.max_length = teacher_->max_length();
+    taught_ = teacher_->ask(question, ranks_, [this](size_t done, size_t all) {
+      if (first_rank() && events_.taught) events_.taught(done, all);
+      if (events_.stop && ranks_.size() == 1 && events_.stop()) throw Trainer::EvaluationStopped{};
+    });
+    if (first_rank() && evaluates())
+      result_.teacher = measure(load(teacher_->folder(), load_options())).scores;
+    teacher_.reset();
   }
 
   // A folder with a model that somebody else made is not written over.
@@ -274,7 +347,8 @@ class Finetuning {
                              .frozen_layers = job_.freeze,
                              .layer_decay = job_.layer_decay};
     std::unique_ptr<Learner> learner = make_learner(config_, {head_of(job_.kind)}, seed, how);
-    const std::vector<std::string> fresh = learner->load(model_folder_, !continues_);
+    const std::vector<std::string> fresh =
+        learner->load(model_folder_, {.fresh_heads = !continues_, .layers = layers_});
     check_finite(*learner, model_folder_, "model");
     std::string pooler;
     for (const std::string& name : fresh)
@@ -404,6 +478,12 @@ class Finetuning {
                                   {"label_smoothing", job_.label_smoothing},
                                   {"dropout", largest_dropout()}};
     if (job_.freeze) all["freeze"] = *job_.freeze;
+    if (taught_)
+      all.update({{"teacher", job_.teaching.teacher},
+                  {"temperature", job_.teaching.temperature},
+                  {"hard_weight", job_.teaching.hard_weight.value_or(0.5)},
+                  {"soft_weight", job_.teaching.soft_weight.value_or(0.5)},
+                  {"layers", layers_}});
     const auto config = nlohmann::ordered_json::parse(config_.to_json());
     for (const auto& [key, value] : config.items()) all["model's " + key] = value;
     return all.dump();
@@ -417,6 +497,10 @@ class Finetuning {
   std::optional<Tokenizer> tokenizer_;
   Config config_;
   SplitDataset data_;
+  std::optional<TaskTeacher> teacher_;  // until it was asked
+  std::optional<Dataset> unlabeled_;
+  std::optional<SoftTargets> taught_;
+  std::vector<size_t> layers_;  // of the teacher, where the model is made of them
   bool continues_ = false;
   size_t max_length_ = 0;
   FinetunePlan plan_;

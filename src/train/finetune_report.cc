@@ -96,6 +96,12 @@ std::string metrics_json(const FinetuneReport& r) {
         {"batch", o.batch},
         {"rate", o.rate},
         {"max_length", r.plan.max_length}}}};
+  if (const Teaching& t = r.job.teaching; !t.teacher.empty()) {
+    all["teacher"] = {
+        {"model", t.teacher}, {"temperature", t.temperature}, {"scores", scores_of(r.result.teacher)}};
+    if (r.plan.unlabeled_rows > 0)
+      all["unlabeled"] = {{"file", file_name(r.job.unlabeled_file)}, {"rows", r.plan.unlabeled_rows}};
+  }
   if (r.plan.dev_rows > 0)
     all["dev"] = {{"file", r.job.dev_file.empty() ? "" : file_name(r.job.dev_file)},
                   {"rows", r.plan.dev_rows}};
@@ -120,27 +126,45 @@ std::string model_card(const FinetuneReport& r) {
       "---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n- bertie\n---\n\n"
       "# {} fine-tuned: {}\n\n",
       pipeline_of(r.job.kind), file_name(r.job.model), name_of(r.job.kind));
+  const bool labeled = !r.job.train_file.empty();
   out += fmt::format("Trained by Bertie {} on {} rows of `{}` ({}).\n\n", BERTIE_VERSION, r.plan.rows,
-                     file_name(r.job.train_file), r.plan.train_found);
+                     file_name(labeled ? r.job.train_file : r.job.unlabeled_file), r.plan.train_found);
+  if (!r.job.teaching.teacher.empty())
+    out += fmt::format("It learned to say what its teacher, `{}`, says{}, and began as {}.\n\n",
+                       file_name(r.job.teaching.teacher),
+                       labeled && r.plan.unlabeled_rows > 0
+                           ? fmt::format(", also of {} rows without labels", r.plan.unlabeled_rows)
+                           : "",
+                       r.plan.model);
   if (r.job.kind != TaskKind::kAnswer && !r.plan.labels.empty())
     out += fmt::format("Labels: {}.\n\n", labels_in_words(r.plan.labels));
   if (!r.job.command.empty()) out += fmt::format("```sh\n{}\n```\n\n", r.job.command);
   if (r.plan.dev_rows > 0 && !r.result.seeds.empty()) {
     const SeedResult& best = r.result.seeds[r.result.best];
-    const bool several = r.result.seeds.size() > 1;
+    const bool several = r.result.seeds.size() > 1, taught = !r.result.teacher.empty();
     out += fmt::format(
-        "## Scores\n\nOn {} rows {}{}.\n\n| score | this model |{}\n|---|---|{}\n", r.plan.dev_rows,
+        "## Scores\n\nOn {} rows {}{}.\n\n", r.plan.dev_rows,
         r.job.dev_file.empty() ? "that were taken out of the training rows"
                                : fmt::format("of `{}`", file_name(r.job.dev_file)),
-        several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "",
-        several ? " mean ± deviation over seeds |" : "", several ? "---|" : "");
+        several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "");
+    std::vector<std::string> cells{"score", "this model"};
+    if (several) cells.push_back("mean ± deviation over seeds");
+    if (taught) cells.push_back("teacher");
+    const auto add_row = [&] { out += fmt::format("| {} |\n", fmt::join(cells, " | ")); };
+    add_row();
+    cells.assign(cells.size(), "---");
+    add_row();
     for (const NamedScore& s : best.scores) {
-      out += fmt::format("| {} | {} |", s.name, shown(s.value));
+      cells = {s.name, shown(s.value)};
       if (several) {
         const MeanScore mean = mean_score(r.result.seeds, s.name);
-        out += fmt::format(" {} ± {} |", shown(mean.mean), shown(mean.deviation));
+        cells.push_back(fmt::format("{} ± {}", shown(mean.mean), shown(mean.deviation)));
       }
-      out += '\n';
+      if (taught) {
+        const auto its = std::ranges::find(r.result.teacher, s.name, &NamedScore::name);
+        cells.push_back(its == r.result.teacher.end() ? "–" : shown(its->value));
+      }
+      add_row();
     }
     out +=
         "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "

@@ -77,6 +77,11 @@ std::string to_json(const FinetuneResult& result, std::string_view resume) {
   }
   json.end_array();
   if (!result.seeds.empty()) json.field("best_seed", result.seeds[result.best].seed);
+  if (!result.teacher.empty()) {
+    json.key("teacher").begin_object();
+    for (const NamedScore& s : result.teacher) json.field(s.name, s.value);
+    json.end_object();
+  }
   if (!resume.empty()) json.field("resume", resume);
   return json.end_object().take();
 }

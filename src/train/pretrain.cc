@@ -17,9 +17,11 @@
 #include "train/data/pretraining_source.h"
 #include "train/data/shard_folder.h"
 #include "train/data/subset_source.h"
+#include "train/data/taught_source.h"
 #include "train/loop/trainer.h"
 #include "train/model_sizes.h"
 #include "train/ranks/on_ranks.h"
+#include "train/teaching.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -35,12 +37,36 @@ void check_choice(const PretrainJob& job) {
   const int given = !job.size.empty() + !job.config.empty();
   if (given > 1)
     throw Error("a model has a size or a config.json, not both", "`size` or `config` alone", "size");
-  if (given == 0 && job.from.empty())
+  if (given == 0 && job.from.empty() && job.teaching.teacher.empty())
     throw Error("there is no model to train", "`size` tiny, `config` config.json or `from` CHECKPOINT",
                 "size");
   if (job.dropout >= 1)
     throw Error(fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1", "dropout");
+  check_teaching(job.teaching);
+  if (!job.teaching.teacher.empty() && job.objective != "mlm" && job.objective != "causal")
+    throw Error(fmt::format("a teacher is for the objectives mlm and causal, not for {}", job.objective),
+                "`objective` mlm", "objective");
 }
+
+// A teacher of words, for the data's tokenizer.
+struct WordTeacher {
+  fs::path folder;
+  Model model;
+
+  WordTeacher(const std::string& name, const Tokenizer& tokenizer, Head head)
+      : folder(find_model(name)), model(Model::load(folder)) {
+    const Tokenizer its = Tokenizer::load(folder);
+    bool same = its.vocab_size() == tokenizer.vocab_size();
+    for (size_t id = 0; same && id < its.vocab_size(); ++id)
+      same = its.token(int32_t(id)) == tokenizer.token(int32_t(id));
+    if (!same)
+      throw Error(fmt::format("the data was prepared with another vocabulary than the teacher {} has", name),
+                  "prepare it with the teacher's tokenizer", "data");
+    if (!model.has(head))
+      throw Error(fmt::format("the teacher {} is no language model for this objective", name),
+                  "a checkpoint that was pre-trained, with its head", "teacher");
+  }
+};
 
 void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabulary, size_t positions) {
   if (vocabulary < tokenizer.vocab_size())
@@ -65,6 +91,9 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
       config.bos_id = config.eos_id = end_of_text(tokenizer);
     else
       config.pad_id = std::max(tokenizer.pad_id(), 0);
+  } else if (config_file(job).empty()) {
+    config = Config::load(find_model(job.teaching.teacher));
+    config.layers = student_layers(job.teaching, config.layers).size();
   } else {
     config = Config::load(config_file(job));
   }
@@ -117,14 +146,48 @@ struct Setup {
   std::string config = {};    // the model's config.json
   fs::path tokenizer = {};    // the folder that has it
   size_t hidden = 0;
-  double dropout = 0;  // the largest of the config's
-  double unused = 0;   // share of the text that the objective leaves out
+  double dropout = 0;                    // the largest of the config's
+  double unused = 0;                     // share of the text that the objective leaves out
+  nlohmann::ordered_json teaching = {};  // what becomes part of the run's description
+  LearnerLoad start = {};                // of the learner, from `from` or from the teacher
 
   void evaluate_on(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {
     eval_sequences = wanted == 0 ? sequences : std::min(wanted, sequences);
     if (eval_sequences > 0) held_out = make_subset_source(std::move(all), sequences, eval_sequences);
   }
 };
+
+void add_teacher(const PretrainJob& job, const Tokenizer& tokenizer, const Config& student, int threads,
+                 Setup& setup) {
+  const Teaching& t = job.teaching;
+  const WordTeacher teacher(t.teacher, tokenizer, setup.source->terms()[0].head);
+  const Config& its = teacher.model.config();
+  if (job.max_length > its.max_tokens())
+    throw Error(fmt::format("sequences of {} tokens are too long: the teacher reads {} at most",
+                            job.max_length, its.max_tokens()),
+                fmt::format("`max_length` {}", its.max_tokens()), "max_length");
+  const bool same_width = its.hidden == student.hidden;
+  if (!same_width && t.hidden_weight.value_or(0) > 0)
+    throw Error(fmt::format("hidden states of {} numbers cannot point where the teacher's, of {}, do",
+                            student.hidden, its.hidden),
+                "`hidden_weight` 0, or a student of the teacher's width", "hidden_weight");
+  const TaughtSourceOptions defaults;
+  const TaughtSourceOptions how{
+      .hard_weight = t.hard_weight.value_or(defaults.hard_weight),
+      .soft_weight = t.soft_weight.value_or(defaults.soft_weight),
+      .hidden_weight = same_width ? t.hidden_weight.value_or(defaults.hidden_weight) : 0,
+      .temperature = float(t.temperature),
+      .threads = threads};
+  setup.source = make_taught_source(std::move(setup.source), teacher.model, how);
+  setup.teaching = {{"teacher", t.teacher},
+                    {"temperature", t.temperature},
+                    {"hard_weight", how.hard_weight},
+                    {"soft_weight", how.soft_weight},
+                    {"hidden_weight", how.hidden_weight}};
+  if (!job.from.empty() || !job.size.empty() || !job.config.empty()) return;
+  setup.start.layers = student_layers(t, its.layers);
+  setup.teaching["layers"] = setup.start.layers;
+}
 
 Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   const Objective objective = objective_of(job.objective);
@@ -152,6 +215,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   std::vector<Head> heads;
   for (const TermSpec& term : setup.source->terms()) heads.push_back(term.head);
   setup.learner = make_learner(config, heads, job.train.seed, how);
+  if (!job.teaching.teacher.empty()) add_teacher(job, tokenizer, config, how.threads, setup);
   return setup;
 }
 
@@ -201,12 +265,14 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
              job.data.string(), (job.train.out / "last").string(),
              job.objective == kSeq2Seq ? "held_out.tsv would be one"
                                        : "prepare the data with `held_out` 0.01 to have one"));
-  if (!job.from.empty()) {
-    const std::vector<std::string> fresh = setup.learner->load(job.from);
-    check_finite(*setup.learner, job.from, "from");
+  const bool of_teacher = !setup.start.layers.empty();
+  if (!job.from.empty() || of_teacher) {
+    const fs::path from = of_teacher ? find_model(job.teaching.teacher) : job.from;
+    const std::vector<std::string> fresh = setup.learner->load(from, setup.start);
+    check_finite(*setup.learner, from, of_teacher ? "teacher" : "from");
     if (!fresh.empty())
       tell(events.note,
-           fmt::format("{} has no {}{}: fresh ones are taken", job.from.string(), fresh[0],
+           fmt::format("{} has no {}{}: fresh ones are taken", from.string(), fresh[0],
                        fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
   if (setup.unused >= kMuchUnused)
@@ -222,6 +288,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"objective", job.objective},     {"max_length", job.max_length},
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
+  description.update(setup.teaching);
   const auto config = nlohmann::ordered_json::parse(setup.config);
   for (const auto& [key, value] : config.items()) description["model's " + key] = value;
   Trainer trainer({.learner = *setup.learner,

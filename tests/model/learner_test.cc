@@ -11,6 +11,7 @@
 #include "model/learning.h"
 #include "model/weights.h"
 #include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace bertie {
 namespace {
@@ -150,6 +151,151 @@ TEST_P(Learners, GradientIsTheLosssSlopeWithATeacher) {
   const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
   enlarge(*learner);
   test::expect_slope(*learner, example.training(7));
+}
+
+// What a teacher says where a language model of its own reads the same tokens.
+struct TaughtExample {
+  Model teacher;
+  Run run;
+  Matrix<const float> hidden, logits;
+
+  TaughtExample(const Config& config, Head head, const Batch& batch)
+      : teacher(Model::random(config, 23, {head})), run(teacher, 1) {
+    const Output& out = run.forward(batch, {.head = head});
+    hidden = out.last_hidden, logits = out.logits;
+  }
+};
+
+// From its hidden states a teacher's logits are computed where they are needed: the same loss and slope.
+TEST_P(Learners, ATeachersHiddenStatesStandForItsLogits) {
+  const Config config = GetParam().config();
+  const Head head = GetParam().heads[0];
+  if (head != Head::kMaskedLm && head != Head::kCausalLm) GTEST_SKIP() << "no language model";
+  Example example(config, {head}, {9, 2, 14, 5});
+  const TaughtExample taught(config, head, example.batch());
+  std::vector<float> logits;
+  for (const int32_t row : example.rows[head])
+    logits.insert(logits.end(), taught.logits[size_t(row)].begin(), taught.logits[size_t(row)].end());
+  LossTerm& term = example.terms[0];
+  const size_t rows = term.rows.size();
+  term.targets = {}, term.temperature = 2;
+
+  const auto learner = make_learner(config, {head}, 1, {.threads = 2});
+  enlarge(*learner);
+  term.teacher = {logits.data(), rows, config.vocabulary};
+  const std::vector<float> expected = gradients(*learner, example.training(7));
+  const double loss = test::learn(*learner, example.training(7));
+  term.teacher = {}, term.teacher_hidden = taught.hidden, term.teacher_model = &taught.teacher;
+  EXPECT_NEAR(test::learn(*learner, example.training(7)), loss, 1e-6 * loss);
+  EXPECT_LE(distance(gradients(*learner, example.training(7)), expected), 1e-5 * norm(expected));
+}
+
+TEST_P(Learners, GradientIsTheSlopeOfTheAngleToATeachersHiddenStates) {
+  const Config config = GetParam().config();
+  Example example(config, GetParam().heads, {9, 2, 14, 5});
+  std::vector<float> hidden(example.ids.size() * config.hidden);
+  Random random(29);
+  for (float& x : hidden) x = random.normal();
+  example.terms = {{.head = GetParam().heads[0],
+                    .teacher_hidden = {hidden.data(), example.ids.size(), config.hidden},
+                    .scale = 1.0f / float(example.ids.size())}};
+  const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
+  enlarge(*learner);
+  test::expect_slope(*learner, example.training(7));
+}
+
+TEST(Learner, TheAngleToItsOwnHiddenStatesIsNone) {
+  const Config config = small("bert");
+  Example example(config, {Head::kMaskedLm}, {9, 2});
+  const auto learner = make_learner(config, {Head::kMaskedLm}, 1, {.threads = 1});
+  const Model self = learner->view();
+  bertie::Run run(self, 1);
+  const Matrix<const float> hidden = run.forward(example.batch()).last_hidden;
+  const LossTerm term{.head = Head::kMaskedLm, .teacher_hidden = hidden};
+  LossSum sum;
+  learner->evaluate({.batch = example.batch(), .terms = {&term, 1}}, {&sum, 1});
+  EXPECT_NEAR(sum.loss, 0, 1e-9);
+  EXPECT_EQ(sum.count, example.ids.size());
+}
+
+// More logits than are held at once: the same as in two batches.
+TEST(Learner, ATeachersLogitsGoInBlocks) {
+  Config config = small("bert");
+  config.layers = 1, config.vocabulary = 40'000;
+  const std::vector<int32_t> lengths(28, 16);  // 448 rows of 40,000 logits are more than 2²⁴
+  Example example(config, {Head::kMaskedLm}, lengths);
+  const TaughtExample taught(config, Head::kMaskedLm, example.batch());
+  const LossTerm all{
+      .head = Head::kMaskedLm, .teacher_hidden = taught.hidden, .teacher_model = &taught.teacher};
+  const auto learner = make_learner(config, {Head::kMaskedLm}, 1, {.threads = 2});
+  enlarge(*learner);
+  const std::vector<float> whole = gradients(*learner, {.batch = example.batch(), .terms = {&all, 1}});
+
+  std::vector<int32_t> halves[2];
+  for (int32_t t = 0; t < int32_t(example.ids.size()); ++t) halves[t % 2].push_back(t);
+  std::vector<LossTerm> two(2, all);
+  two[0].rows = halves[0], two[1].rows = halves[1];
+  const std::vector<float> parts = gradients(*learner, {.batch = example.batch(), .terms = two});
+  EXPECT_LE(distance(whole, parts), 1e-5 * norm(whole));
+}
+
+TEST(Learner, ATeachersHiddenStatesMustFit) {
+  const Config config = small("bert");
+  Example example(config, {Head::kMaskedLm}, {9, 2});
+  const auto learner = make_learner(config, {Head::kMaskedLm}, 1, {.threads = 1});
+  const std::vector<float> numbers(example.ids.size() * config.hidden);
+  Config other = config;
+  other.vocabulary = 60;
+  const Model stranger = Model::random(other, 1, {Head::kMaskedLm}), headless = Model::random(config, 1);
+  const auto expect_refused = [&](const LossTerm& term, const std::string& why) {
+    LossSum sum;
+    test::expect_error(why, [&] {
+      learner->learn({.batch = example.batch(), .terms = {&term, 1}}, {&sum, 1});
+    });
+  };
+  const Matrix<const float> fits(numbers.data(), example.ids.size(), config.hidden);
+  expect_refused({.head = Head::kMaskedLm, .teacher_hidden = fits.slice_rows(0, 3)}, "3 for 11 tokens");
+  expect_refused({.head = Head::kMaskedLm, .teacher_hidden = {numbers.data(), example.ids.size(), 5}},
+                 "5 numbers each");
+  expect_refused({.head = Head::kMaskedLm, .teacher_hidden = fits, .teacher_model = &stranger}, "vocabulary");
+  expect_refused({.head = Head::kMaskedLm, .teacher_hidden = fits, .teacher_model = &headless}, "same head");
+  expect_refused(
+      {.head = Head::kMaskedLm, .targets = example.targets[Head::kMaskedLm], .teacher_hidden = fits},
+      "one of them");
+}
+
+// A student begins with some of its teacher's layers, whatever they are called.
+TEST_P(Learners, TakesLayersOfALargerModel) {
+  Config config = GetParam().config();
+  config.layers = 5;
+  const auto teacher = make_learner(config, GetParam().heads, 1, {.threads = 1});
+  enlarge(*teacher);
+  const test::TempFolder folder;
+  teacher->save(folder.path());
+  config.layers = 2;
+  const auto student = make_learner(config, GetParam().heads, 2, {.threads = 1});
+  EXPECT_TRUE(student->load(folder.path(), {.layers = {1, 4}}).empty());
+
+  const auto numbers = [](Learner& learner, const std::string& name) {
+    for (const TensorSpec& t : learner.tensors())
+      if (t.name == name) {
+        std::vector<float> out(t.elements());
+        read_back(t, 0, out);
+        return out;
+      }
+    ADD_FAILURE() << "no " << name;
+    return std::vector<float>();
+  };
+  for (const TensorSpec& t : student->tensors()) {
+    std::string name = t.name;
+    if (config.model_type != "albert")
+      for (const auto& [mine, its] : {std::pair(".1.", ".4."), std::pair(".0.", ".1.")})
+        if (const size_t at = name.find(mine); at != name.npos) {
+          name.replace(at, 3, its);
+          break;
+        }
+    EXPECT_EQ(numbers(*student, t.name), numbers(*teacher, name)) << t.name << " from " << name;
+  }
 }
 
 TEST_P(Learners, RecomputingGivesTheSameBits) {

@@ -63,17 +63,18 @@ TEST(BatchStorage, CountsTargetsAsTheLearnerDoes) {
                                            {"answer", Head::kAnswer},
                                            {"score", Head::kClassify},
                                            {"teacher", Head::kMaskedLm}});
+  store.offsets = {0, 4, 10, 20};  // three sequences
   store.terms[0].targets = {5, -1, 0};
-  EXPECT_EQ(store.terms[0].count(3), 2u);
+  EXPECT_EQ(store.count(store.terms[0]), 2u);
   store.terms[1].targets = {3, 4, -1, -1, 2, 2};
-  EXPECT_EQ(store.terms[1].count(3), 2u) << "a first and a last token are one answer";
+  EXPECT_EQ(store.count(store.terms[1]), 2u) << "a first and a last token are one answer";
   store.terms[2].values = {0.5f, 1, 2};
-  EXPECT_EQ(store.terms[2].count(3), 3u);
+  EXPECT_EQ(store.count(store.terms[2]), 3u);
   store.terms[3].teacher.resize(12), store.terms[3].teacher_columns = 4;
-  EXPECT_EQ(store.terms[3].count(2), 3u) << "rows of four";
+  EXPECT_EQ(store.count(store.terms[3]), 3u) << "rows of four";
   store.terms[1].targets.clear();
   store.terms[1].teacher.resize(40), store.terms[1].teacher_columns = 2;
-  EXPECT_EQ(store.terms[1].count(3), 3u) << "a teacher's answer is all tokens of a sequence";
+  EXPECT_EQ(store.count(store.terms[1]), 3u) << "a teacher's answer is all tokens of a sequence";
   store.clear();
   for (const BatchStorage::Term& term : store.terms) EXPECT_TRUE(term.empty());
 }

@@ -51,7 +51,7 @@ TEST(TaskSource, ARowIsASequenceWithItsClass) {
 TEST(TaskSource, PairsHaveTypesAndAreCutAtTheLongerText) {
   Dataset data{.kind = TaskKind::kPair, .labels = {"no", "yes"}};
   data.texts = {{.a = "a b c d e f", .b = "a", .labels = {1}}};
-  const auto source = make_task_source(data, tokenizer(), {.max_length = 7});
+  const auto source = make_task_source(data, tokenizer(), {.encoding = {.max_length = 7}});
   const BatchStorage s = all_of(*source);
   EXPECT_EQ(s.ids.size(), 7u);
   EXPECT_EQ(s.types, (std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1}));
@@ -99,7 +99,7 @@ TEST(TaskSource, InWindowsEachWordCountsOnce) {
   }
   data.sentences = {sentence};
   for (const size_t stride : {size_t{0}, size_t{3}, size_t{100}}) {
-    const auto source = make_task_source(data, tokenizer(), {.max_length = 16, .stride = stride});
+    const auto source = make_task_source(data, tokenizer(), {.encoding = {.max_length = 16, .stride = stride}});
     EXPECT_GT(source->sequences(), 3u);
     EXPECT_EQ(source->truncated(), 0u);
     const BatchStorage s = all_of(*source);
@@ -125,7 +125,7 @@ TEST(TaskSource, AWindowWithoutTheWholeAnswerPointsToTheFirstToken) {
   for (int i = 0; i < 40; ++i) context += i == 20 ? "abcd " : "c ";
   data.questions = {{.id = "1", .question = "a", .context = context, .answers = {{"abcd", 40}}},
                     {.id = "2", .question = "a", .context = "c d", .answers = {}}};
-  const auto source = make_task_source(data, tokenizer(), {.max_length = 16, .stride = 4});
+  const auto source = make_task_source(data, tokenizer(), {.encoding = {.max_length = 16, .stride = 4}});
   const BatchStorage s = all_of(*source);
   size_t with = 0;
   for (size_t i = 0; i < s.sequences(); ++i) {

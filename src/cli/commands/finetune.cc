@@ -5,6 +5,7 @@
 #include "cli/commands/training.h"
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/terminal/progress.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
 
@@ -14,7 +15,10 @@ namespace {
 FinetuneJob job_of(const Settings& s) {
   FinetuneJob job;
   job.kind = TaskKind(s.first_word);
-  job.model = model_name(s);
+  job.teaching = teaching_of(s);
+  // A student begins as a part of its teacher, unless it is given a model outright.
+  job.model = s.teacher ? s.model.value_or("") : model_name(s);
+  job.unlabeled_file = s.unlabeled_file.value_or("");
   job.train_file = s.train_file.value_or(""), job.dev_file = s.dev_file.value_or("");
   job.data.text = s.column.value_or(""), job.data.text_pair = s.column_pair.value_or("");
   job.data.label = s.label.value_or("");
@@ -43,9 +47,13 @@ std::string few(const std::vector<std::string>& labels) {
 
 // What is about to happen, so that a wrong column or a long text is seen before an hour has gone.
 void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
-  report_problem(fmt::format("{}: {}", job.train_file, plan.train_found));
+  if (!job.train_file.empty()) report_problem(fmt::format("{}: {}", job.train_file, plan.train_found));
+  if (!plan.unlabeled_found.empty())
+    report_problem(fmt::format("{}: {}", job.unlabeled_file, plan.unlabeled_found));
   if (!job.dev_file.empty()) report_problem(fmt::format("{}: {}", job.dev_file, plan.dev_found));
   std::string rows = fmt::format("{} rows to learn from", with_commas(plan.rows));
+  if (plan.unlabeled_rows > 0 && !job.train_file.empty())
+    rows += fmt::format(" and {} without labels", with_commas(plan.unlabeled_rows));
   if (plan.dev_rows > 0)
     rows += fmt::format(", {} {}", with_commas(plan.dev_rows),
                         job.dev_file.empty() ? "taken out to measure with" : "to measure with");
@@ -58,7 +66,7 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
                       : std::string("steps");
   report_problem(
       fmt::format("{}: {}; {} of {} sequences, rate {:.2g}; {} tokens an epoch, the longest row {}",
-                  job.model, plan.continues_head ? "goes on with its head" : "with a fresh head", epochs,
+                  plan.model, plan.continues_head ? "goes on with its head" : "with a fresh head", epochs,
                   plan.train.batch, plan.train.rate, with_commas(plan.tokens), plan.longest));
   if (plan.truncated > 0)
     warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(plan.truncated),
@@ -68,16 +76,20 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
 
 void print_scores(const FinetuneResult& result) {
   const SeedResult& best = result.seeds[result.best];
-  const bool several = result.seeds.size() > 1;
-  Table table(several
-                  ? std::vector<std::string>{"score", fmt::format("seed {}", best.seed), "mean", "deviation"}
-                  : std::vector<std::string>{"score", "value"},
-              several ? "lrrr" : "lr");
+  const bool several = result.seeds.size() > 1, taught = !result.teacher.empty();
+  std::vector<std::string> titles{"score", several ? fmt::format("seed {}", best.seed) : "value"};
+  if (several) titles.insert(titles.end(), {"mean", "deviation"});
+  if (taught) titles.push_back("teacher");
+  Table table(titles, "l" + std::string(titles.size() - 1, 'r'));
   for (const NamedScore& s : best.scores) {
     std::vector<std::string> row{s.name, fmt::format("{:.4f}", s.value)};
     if (several) {
       const MeanScore mean = mean_score(result.seeds, s.name);
       row.push_back(fmt::format("{:.4f}", mean.mean)), row.push_back(fmt::format("{:.4f}", mean.deviation));
+    }
+    if (taught) {
+      const auto its = std::ranges::find(result.teacher, s.name, &NamedScore::name);
+      row.push_back(its == result.teacher.end() ? "" : fmt::format("{:.4f}", its->value));
     }
     table.add(row);
   }
@@ -106,9 +118,16 @@ int finetune_command(const Settings& settings) {
   const Launcher launcher = Launcher::find();
   catch_stop_signals(settings, launcher);
   TrainLine line(!settings.quiet);
+  ProgressLine reading(settings, false);
   FinetuneEvents events{train_events(settings, line, launcher)};
   if (!settings.quiet) {
     events.planned = [&](const FinetunePlan& plan) { tell_plan(job, plan); };
+    events.taught = [&reading](size_t done, size_t all) {
+      if (!reading.is_due()) return;
+      reading.show(with_share(
+          fmt::format("the teacher reads: {} of {} sequences", with_commas(done), with_commas(all)),
+          double(done), double(all), reading.seconds()));
+    };
     if (job.seeds > 1)
       events.seed_done = [](const SeedResult& seed) {
         std::string text = fmt::format("seed {}:", seed.seed);

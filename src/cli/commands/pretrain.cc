@@ -42,8 +42,9 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
 
 }  // namespace
 
-int pretrain_command(const Settings& settings) {
-  const PretrainJob job = job_of(settings);
+int pretrain_command(const Settings& settings) { return run_pretraining(job_of(settings), settings); }
+
+int run_pretraining(const PretrainJob& job, const Settings& settings) {
   const Launcher launcher = Launcher::find();
   catch_stop_signals(settings, launcher);
   TrainLine line(!settings.quiet);

@@ -120,11 +120,36 @@ TrainOptions train_options(const Settings& s, const TrainOptions& otherwise) {
   return o;
 }
 
+Teaching teaching_of(const Settings& s) {
+  Teaching t{.teacher = s.teacher.value_or(""),
+             .soft_weight = s.soft_weight,
+             .hard_weight = s.hard_weight,
+             .hidden_weight = s.hidden_weight};
+  t.temperature = s.temperature.value_or(t.temperature);
+  if (!s.layers) return t;
+  std::string_view rest = *s.layers;
+  for (size_t end = 0; end != rest.npos; rest.remove_prefix(std::min(end + 1, rest.size()))) {
+    size_t number = 0;
+    end = rest.find(',');
+    if (!read_number(rest.substr(0, end), number))
+      throw UsageError(
+          fmt::format("--layers takes a number of layers, or which, not {}", in_quotes(*s.layers)),
+          "--layers 6, or --layers 0,2,4,7,9,11");
+    t.layers.push_back(number);
+  }
+  if (t.layers.size() == 1 && s.layers->find(',') == s.layers->npos) {
+    if (t.layers[0] == 0) throw UsageError("a student without layers learns nothing", "--layers 6");
+    t.depth = t.layers[0], t.layers.clear();
+  }
+  return t;
+}
+
 namespace {
 
-// What a metric's accuracy is the share of; for printing with an s.
-std::string_view what_of(const Metric& metric) {
-  return metric.name == "label" ? "sentence" : std::string_view(metric.name);
+// What a metric's accuracy is the share of.
+std::string what_of(const Metric& metric) {
+  if (metric.name == "teacher") return "as the teacher";
+  return (metric.name == "label" ? "sentence" : metric.name) + "s";
 }
 
 }  // namespace
@@ -143,7 +168,7 @@ void TrainLine::operator()(const TrainProgress& p) {
   if (p.steps > 0) fmt::format_to(out, "/{}", p.steps);
   fmt::format_to(out, "  loss {:.3f}", p.loss);
   for (const Metric& m : p.metrics)
-    if (!std::isnan(m.accuracy)) fmt::format_to(out, "  {}s {:.1f}%", what_of(m), 100 * m.accuracy);
+    if (!std::isnan(m.accuracy)) fmt::format_to(out, "  {} {:.1f}%", what_of(m), 100 * m.accuracy);
   fmt::format_to(out, "  {:.0f} tokens/s  rate {:.1e}", p.tokens_per_second, p.rate);
   if (p.skipped > 0) fmt::format_to(out, "  {} skipped", p.skipped);
   if (p.seconds_left > 0) {
@@ -214,7 +239,7 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
     const auto add = [&](const std::string& more) { text += std::exchange(comma, ",") + (" " + more); };
     if (!std::isnan(r.loss)) add(fmt::format("held-out loss {:.3f}", r.loss));
     for (const Metric& m : r.metrics)
-      if (!std::isnan(m.accuracy)) add(fmt::format("{}s right {:.1f}%", what_of(m), 100 * m.accuracy));
+      if (!std::isnan(m.accuracy)) add(fmt::format("{} right {:.1f}%", what_of(m), 100 * m.accuracy));
     for (const NamedScore& s : r.scores) add(fmt::format("{} {:.4f}", s.name, s.value));
     report_problem(text + (r.best ? " (best)" : ""));
   };

@@ -37,6 +37,12 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
 std::string given_command(const Settings& settings);
 std::string resume_command(const Settings& settings, const Launcher& launcher);
 
+// What bertie pretrain does with a job, and bertie distill lm.
+int run_pretraining(const PretrainJob& job, const Settings& settings);
+
+// What --teacher and the options beside it say.
+Teaching teaching_of(const Settings& settings);
+
 // The exit code of a run.
 int exit_code(TrainEnd end);
 

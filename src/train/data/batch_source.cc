@@ -4,15 +4,17 @@
 
 namespace bertie {
 
-size_t BatchStorage::Term::count(size_t sequences) const {
+size_t BatchStorage::count(const Term& term) const {
   const auto is_target = [](int32_t t) { return t >= 0; };
-  if (!values.empty()) return values.size();
+  const bool answer = term.spec.head == Head::kAnswer;
+  if (term.uses_hidden()) return term.rows.empty() ? ids.size() : term.rows.size();
+  if (!term.values.empty()) return term.values.size();
   // A teacher's answer is all tokens of a sequence; otherwise it says something about each row.
-  if (!teacher.empty()) return spec.head == Head::kAnswer ? sequences : teacher.size() / teacher_columns;
-  if (spec.head != Head::kAnswer) return size_t(std::count_if(targets.begin(), targets.end(), is_target));
+  if (!term.teacher.empty()) return answer ? sequences() : term.teacher.size() / term.teacher_columns;
+  if (!answer) return size_t(std::count_if(term.targets.begin(), term.targets.end(), is_target));
   size_t answers = 0;  // a first and a last token each
-  for (size_t i = 0; i + 1 < targets.size(); i += 2)
-    answers += is_target(targets[i]) || is_target(targets[i + 1]);
+  for (size_t i = 0; i + 1 < term.targets.size(); i += 2)
+    answers += is_target(term.targets[i]) || is_target(term.targets[i + 1]);
   return answers;
 }
 
@@ -31,6 +33,7 @@ void BatchStorage::reserve(size_t sequences, size_t tokens) {
 
 void BatchStorage::clear() {
   for (auto* v : {&ids, &types, &offsets, &target_ids, &target_offsets}) v->clear();
+  teacher_hidden.clear();
   for (Term& term : terms) {
     for (auto* v : {&term.rows, &term.targets}) v->clear();
     for (auto* v : {&term.values, &term.teacher}) v->clear();

@@ -20,6 +20,9 @@ struct TermSpec {
   // Of LossTerm, the same for all batches.
   std::vector<float> class_weights = {};
   float smoothing = 0;
+  float temperature = 1;                 // of a teacher's logits
+  const Model* teacher_model = nullptr;  // whose logits are those of BatchStorage::teacher_hidden
+  bool matches_hidden = false;           // the angle to BatchStorage::teacher_hidden
 };
 
 // The memory of a TrainingBatch.
@@ -31,15 +34,14 @@ struct BatchStorage {
     std::vector<float> values = {};   // instead of targets
     std::vector<float> teacher = {};  // a teacher's logits, rows of `teacher_columns`; instead of targets
     size_t teacher_columns = 0;
-    float temperature = 1;  // of the teacher
 
-    bool empty() const { return targets.empty() && values.empty() && teacher.empty(); }
-    // Targets in a batch of so many sequences, as the learner counts them: what the loss is the mean of.
-    size_t count(size_t sequences) const;
+    bool uses_hidden() const { return spec.teacher_model || spec.matches_hidden; }
+    bool empty() const { return targets.empty() && values.empty() && teacher.empty() && !uses_hidden(); }
   };
 
   std::vector<int32_t> ids, types, offsets;         // the batch
   std::vector<int32_t> target_ids, target_offsets;  // what a decoder reads; encoder-decoders only
+  std::vector<float> teacher_hidden;                // a teacher's last hidden states, one for each of ids
   std::vector<Term> terms;                          // in the order of BatchSource::terms
 
   explicit BatchStorage(std::span<const TermSpec> specs);
@@ -47,6 +49,8 @@ struct BatchStorage {
   Batch target() const { return {.ids = target_ids, .offsets = target_offsets}; }
   size_t sequences() const { return offsets.empty() ? 0 : offsets.size() - 1; }
   size_t tokens() const { return ids.size() + target_ids.size(); }  // that the model reads
+  // Targets of a term, as the learner counts them: what its loss is the mean of.
+  size_t count(const Term& term) const;
   void reserve(size_t sequences, size_t tokens);
   void clear();
 };

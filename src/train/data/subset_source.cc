@@ -25,7 +25,7 @@ void append(BatchStorage& to, const BatchStorage& from) {
     // Rows are those of what the head reads: the decoder's input, where there is one.
     append_shifted(t.rows, f.rows, from.target_offsets.empty() ? to.ids.size() : to.target_ids.size());
     append(t.targets, f.targets), append(t.values, f.values), append(t.teacher, f.teacher);
-    t.teacher_columns = f.teacher_columns, t.temperature = f.temperature;
+    t.teacher_columns = f.teacher_columns;
   }
   // Where sequences end; only the first part keeps its 0 at the front.
   const auto append_offsets = [](auto& offsets, const auto& more, size_t shift) {
@@ -34,6 +34,7 @@ void append(BatchStorage& to, const BatchStorage& from) {
   append_offsets(to.offsets, from.offsets, to.ids.size());
   append_offsets(to.target_offsets, from.target_offsets, to.target_ids.size());
   append(to.ids, from.ids), append(to.types, from.types), append(to.target_ids, from.target_ids);
+  append(to.teacher_hidden, from.teacher_hidden);
 }
 
 class SubsetSource : public BatchSource {

@@ -1,31 +1,29 @@
 #pragma once
-// Batches for fine-tuning, from labelled data:
-//
-//   classify, pair   a sequence for each row, cut at max_length; a class, several labels or a number each
-//   tag              the words of a sentence with spaces between them; the first token of each word has its
-//                    tag, others have no target. A long sentence goes in windows, and each word counts once:
-//                    where it has the most text around it
-//   answer           the question and as much of the context as fits, in windows; the places of the answer's
-//                    first and last token, or of [CLS] where the window does not have all of it
-//
-// All tokens are kept in memory. The order is a pure function of (data, seed, epoch, position in the epoch).
+// Batches for fine-tuning, from labelled data (task_encoding.h says what becomes of a row), and from what a
+// teacher says of it. All tokens are kept in memory. The order is a pure function of (data, seed, epoch,
+// position in the epoch).
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "bertie/evaluate.h"
-#include "bertie/tokenizer.h"
 #include "train/data/batch_source.h"
+#include "train/data/soft_targets.h"
+#include "train/data/task_encoding.h"
 
 namespace bertie {
 
 struct TaskSourceOptions {
-  size_t max_length = 512;  // tokens of a sequence, special ones included
-  size_t stride = 128;      // tokens that windows share
-  size_t max_question_tokens = 64;
+  EncodeTasksOptions encoding = {};
   uint64_t seed = 0;
   std::vector<float> class_weights = {};  // of classify, pair and tag
   float smoothing = 0;
+
+  // With a teacher: what it says of the data's rows and then of those of `unlabeled`, which learns from
+  // nothing else. The loss is hard_weight times that of the labels and soft_weight times that of the teacher.
+  const Dataset* unlabeled = nullptr;
+  const SoftTargets* teacher = nullptr;
+  double hard_weight = 1, soft_weight = 1;
+  float temperature = 1;
 };
 
 class TaskSource : public BatchSource {
@@ -39,15 +37,5 @@ class TaskSource : public BatchSource {
 // Error for data without rows.
 std::unique_ptr<TaskSource> make_task_source(const Dataset& data, const Tokenizer& tokenizer,
                                              const TaskSourceOptions& options);
-
-// A sentence as a model reads it, and where its words are in it, in code points.
-struct JoinedWords {
-  std::string text;
-  std::vector<Offset> words;
-
-  explicit JoinedWords(const std::vector<std::string>& words);
-  // The word that a token with these places belongs to; nothing for one between words.
-  std::optional<size_t> word_of(Offset token) const;
-};
 
 }  // namespace bertie

@@ -68,6 +68,8 @@ void BatchStep::start_sums(size_t ready_from) {
 void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_seed, size_t first_sequence,
                      const Learner::Ready* ready) {
   terms_.clear();
+  const Matrix<const float> hidden(store.teacher_hidden.data(), store.ids.size(),
+                                   store.ids.empty() ? 0 : store.teacher_hidden.size() / store.ids.size());
   // Without targets there is no term: to a learner, rows that are empty mean all of them.
   for (size_t i = 0; i < store.terms.size(); ++i)
     if (const BatchStorage::Term& t = store.terms[i]; !t.empty())
@@ -78,7 +80,9 @@ void BatchStep::pass(const BatchStorage& store, std::optional<uint64_t> dropout_
            .values = t.values,
            .teacher = {t.teacher.data(), t.teacher_columns ? t.teacher.size() / t.teacher_columns : 0,
                        t.teacher_columns},
-           .temperature = t.temperature,
+           .temperature = t.spec.temperature,
+           .teacher_hidden = t.uses_hidden() ? hidden : Matrix<const float>(),
+           .teacher_model = t.spec.teacher_model,
            .class_weights = t.spec.class_weights,
            .smoothing = t.spec.smoothing,
            .scale = float(scales_[i])});
@@ -118,8 +122,7 @@ const StepSums& BatchStep::learn(std::optional<uint64_t> dropout_seed, double& s
   numbers_.back() = ranks_.rank() == 0 ? seconds : 0;
   for (size_t k = 0; k < stores_.size(); ++k) {
     source_.make(mine.first + micro(k).first, micro(k).count, stores_[k]);
-    for (size_t i = 0; i < specs.size(); ++i)
-      numbers_[i] += double(stores_[k].terms[i].count(stores_[k].sequences()));
+    for (size_t i = 0; i < specs.size(); ++i) numbers_[i] += double(stores_[k].count(stores_[k].terms[i]));
   }
   ranks_.sum(numbers_);
   seconds = numbers_.back();

@@ -8,7 +8,7 @@
 #include "bertie/utf8.h"
 #include "io/quote.h"
 #include "tasks/answer_windows.h"
-#include "train/data/task_source.h"
+#include "train/data/task_encoding.h"
 
 namespace bertie {
 namespace metrics {

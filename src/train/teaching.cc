@@ -1,0 +1,206 @@
+#include "train/teaching.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "bertie/error.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+#include "tasks/modules.h"
+#include "train/loop/batch_step.h"
+#include "train/ranks/rank_checks.h"
+
+namespace bertie {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kPart = 256;          // sequences that are computed and kept as one
+constexpr size_t kBatchTokens = 4096;  // that the teacher reads at once
+constexpr std::string_view kMagic = "bertie teacher 1";
+
+fs::path teacher_folder(const std::string& name) {
+  const ModelFiles files = transformer_files(ModelFiles(name));
+  if (!files.folder()) throw Error("a teacher is a folder or a name", "`teacher` FOLDER", "teacher");
+  return *files.folder();
+}
+
+// Answers, part after part: the magic word, the key, then of each part how many numbers, the numbers, and
+// their checksum. What comes after the last whole part is written anew.
+class AnswerFile {
+ public:
+  AnswerFile(fs::path path, uint64_t key) : path_(std::move(path)), key_(key) {
+    std::error_code error;
+    if (!fs::is_regular_file(path_, error)) return;
+    file_.emplace(path_);
+    const std::string_view text = file_->text();
+    if (text.starts_with(header())) end_ = header().size();
+  }
+
+  // The next part, if it is there.
+  bool read(std::span<float> out) {
+    if (end_ == 0 || !file_) return false;
+    const std::string_view rest = file_->text().substr(end_);
+    const size_t bytes = out.size_bytes();
+    if (rest.size() < bytes + 2 * sizeof(uint64_t) || number_at(rest, 0) != out.size()) return stop_reading();
+    const std::string_view numbers = rest.substr(sizeof(uint64_t), bytes);
+    if (number_at(rest, sizeof(uint64_t) + bytes) != io::checksum(numbers)) return stop_reading();
+    std::copy(numbers.begin(), numbers.end(), reinterpret_cast<char*>(out.data()));
+    end_ += bytes + 2 * sizeof(uint64_t);
+    return true;
+  }
+
+  void write(std::span<const float> numbers) {
+    if (!out_.is_open()) {
+      stop_reading();
+      if (end_ > 0) fs::resize_file(path_, end_);
+      out_.open(path_, std::ios::binary | (end_ > 0 ? std::ios::app : std::ios::trunc));
+      if (end_ == 0) out_ << header();
+    }
+    const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+    out_ << number(numbers.size()) << bytes << number(io::checksum(bytes)) << std::flush;
+    if (!out_) throw Error(fmt::format("{} cannot be written", path_.string()), "is the disk full?", "out");
+  }
+
+ private:
+  static std::string number(uint64_t n) { return {reinterpret_cast<const char*>(&n), sizeof n}; }
+  static uint64_t number_at(std::string_view text, size_t place) {
+    uint64_t n = 0;
+    std::copy_n(text.data() + place, sizeof n, reinterpret_cast<char*>(&n));
+    return n;
+  }
+  std::string header() const { return std::string(kMagic) + number(key_); }
+  bool stop_reading() { return file_.reset(), false; }
+
+  fs::path path_;
+  uint64_t key_;
+  std::optional<io::MappedFile> file_;
+  size_t end_ = 0;  // of what is whole
+  std::ofstream out_;
+};
+
+}  // namespace
+
+std::vector<size_t> student_layers(const Teaching& t, size_t all) {
+  std::vector<size_t> layers = t.layers;
+  for (const size_t layer : layers)
+    if (layer >= all)
+      throw Error(fmt::format("the teacher has no layer {}: it has {}, from 0", layer, all),
+                  fmt::format("`layers` up to {}", all - 1), "layers");
+  if (!layers.empty()) return layers;
+  const size_t depth = t.depth > 0 ? t.depth : std::max<size_t>(all / 2, 1);
+  if (depth > all)
+    throw Error(fmt::format("{} layers are more than the teacher's {}", depth, all),
+                fmt::format("`layers` {}", std::max<size_t>(all / 2, 1)), "layers");
+  for (size_t i = 0; i < depth; ++i)
+    layers.push_back(depth == 1 ? 0 : size_t(std::lround(double(i * (all - 1)) / double(depth - 1))));
+  return layers;
+}
+
+void check_teaching(const Teaching& t) {
+  if (!(t.temperature > 0) || !std::isfinite(t.temperature))
+    throw Error(fmt::format("`temperature` {} is not above 0", t.temperature), "`temperature` 2",
+                "temperature");
+  const auto check = [](const std::optional<double>& weight, const char* field) {
+    if (weight && !(*weight >= 0 && std::isfinite(*weight)))
+      throw Error(fmt::format("`{}` {} is not a number from 0 on", field, *weight),
+                  fmt::format("`{}` 1", field), field);
+  };
+  check(t.soft_weight, "soft_weight"), check(t.hard_weight, "hard_weight");
+  check(t.hidden_weight, "hidden_weight");
+}
+
+TaskTeacher::TaskTeacher(const std::string& name, TaskKind kind, int threads)
+    : folder_(teacher_folder(name)),
+      kind_(kind),
+      tokenizer_(Tokenizer::load(folder_)),
+      model_(Model::load(folder_)),
+      run_(model_, threads) {
+  if (!model_.has(head_of(kind)))
+    throw Error(fmt::format("the teacher {} was not trained to {}", name, name_of(kind)),
+                fmt::format("a model that `finetune` {} made", name_of(kind)), "teacher");
+}
+
+size_t TaskTeacher::max_length() const {
+  return std::min(model_.config().max_tokens(), tokenizer_.model_max_length());
+}
+
+uint64_t TaskTeacher::checksum() const {
+  const io::SafeTensors files = io::SafeTensors::open(folder_);
+  uint64_t sum = 0;
+  for (const io::TensorInfo& t : files.tensors()) sum = io::checksum(t.data, sum);
+  return sum;
+}
+
+// The logits of sequences first..end-1, at the places that have targets.
+void TaskTeacher::answer(const EncodedTasks& all, size_t first, size_t end, std::span<float> out) {
+  std::vector<int32_t> ids, types, offsets, rows;
+  for (size_t s = first; s < end;) {
+    ids.clear(), types.clear(), rows.clear(), offsets.assign(1, 0);
+    do {
+      for (size_t t = all.target_starts[s]; t < all.target_starts[s + 1] && kind_ == TaskKind::kTag; ++t)
+        rows.push_back(offsets.back() + all.rows[t]);
+      for (size_t t = all.starts[s]; t < all.starts[s + 1]; ++t)
+        ids.push_back(all.ids[t]), types.push_back(all.types[t]);
+      offsets.push_back(int32_t(ids.size()));
+      ++s;
+    } while (s < end && ids.size() + all.starts[s + 1] - all.starts[s] <= kBatchTokens);
+    if (kind_ == TaskKind::kTag && rows.empty()) continue;  // which would mean all
+    const Matrix<const float> logits =
+        run_.forward({.ids = ids, .types = types, .offsets = offsets}, {.head = head_of(kind_), .rows = rows})
+            .logits;
+    for (size_t r = 0; r < logits.rows(); ++r) {
+      std::ranges::copy(logits[r], out.begin());
+      out = out.subspan(logits.cols());
+    }
+  }
+}
+
+SoftTargets TaskTeacher::ask(const Question& question, Collective& ranks,
+                             const std::function<void(size_t done, size_t all)>& progress) {
+  EncodedTasks all;
+  for (const Dataset* data : question.data) encode_tasks(*data, tokenizer_, question.encoding, all);
+  SoftTargets soft{.columns = kind_ == TaskKind::kAnswer ? 2 : config().labels.size(),
+                   .tokens = all.checksum()};
+  const auto before = [&](size_t s) {  // rows of logits before sequence s
+    return kind_ == TaskKind::kTag ? all.target_starts[s] : kind_ == TaskKind::kAnswer ? all.starts[s] : s;
+  };
+  std::optional<AnswerFile> file;
+  if (ranks.rank() == 0) file.emplace(question.file, io::chain(checksum(), soft.tokens));
+  std::vector<float> logits(before(all.size()) * soft.columns);
+  for (size_t first = 0; first < all.size(); first += kPart) {
+    const size_t end = std::min(first + kPart, all.size());
+    const auto place = [&](size_t s) { return before(s) * soft.columns; };
+    const std::span<float> part = std::span(logits).subspan(place(first), place(end) - place(first));
+    if (value_of_rank_0(ranks, file && file->read(part)) > 0) {
+      ranks.broadcast(part);
+    } else {
+      const SharePart mine = part_of(end - first, size_t(ranks.rank()), size_t(ranks.size()));
+      const size_t from = first + mine.first, to = from + mine.count;
+      answer(all, from, to, std::span(logits).subspan(place(from), place(to) - place(from)));
+      ranks.start_sum(part);  // the others' numbers are still 0
+      ranks.finish_sums();
+      if (file) file->write(part);
+    }
+    if (progress) progress(end, all.size());
+  }
+  if (const auto bad = std::ranges::find_if(logits, [](float x) { return !std::isfinite(x); });
+      bad != logits.end())
+    throw Error(fmt::format("{}: what the teacher says has numbers that are not finite", folder_.string()),
+                "another teacher", "teacher");
+  if (kind_ != TaskKind::kTag) {
+    soft.logits = std::move(logits);
+    return soft;
+  }
+  soft.logits.assign(all.data_words * soft.columns, NAN);
+  for (size_t t = 0; t < all.words.size(); ++t)
+    std::copy_n(logits.begin() + ptrdiff_t(t * soft.columns), soft.columns,
+                soft.logits.begin() + ptrdiff_t(all.words[t] * soft.columns));
+  return soft;
+}
+
+}  // namespace bertie
