@@ -146,9 +146,10 @@ struct Setup {
   std::string config = {};    // the model's config.json
   fs::path tokenizer = {};    // the folder that has it
   size_t hidden = 0;
-  double dropout = 0;                    // the largest of the config's
-  double unused = 0;                     // share of the text that the objective leaves out
-  nlohmann::ordered_json teaching = {};  // what becomes part of the run's description
+  double dropout = 0;  // the largest of the config's
+  double unused = 0;   // share of the text that the objective leaves out
+  nlohmann::ordered_json teaching =
+      nlohmann::ordered_json::object();  // what becomes part of the run's description
   LearnerLoad start = {};                // of the learner, from `from` or from the teacher
 
   void evaluate_on(std::unique_ptr<BatchSource> all, size_t sequences, size_t wanted) {

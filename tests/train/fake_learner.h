@@ -60,7 +60,7 @@ class FakeLearner : public Learner {
         }};
     io::write_safetensors(directory / "model.safetensors", io::DType::kF32, {&tensor, 1});
   }
-  std::vector<std::string> load(const std::filesystem::path& directory, bool = false) override {
+  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad& = {}) override {
     const io::SafeTensors files = io::SafeTensors::open(directory);
     io::to_float(*files.find("p"), 0, parameters_);
     return {};
