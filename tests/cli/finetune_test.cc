@@ -79,6 +79,40 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   EXPECT_NE(skipped.err.find("1 left out"), std::string::npos) << skipped.err;
 }
 
+TEST_F(Finetune, AStudentIsMadeOfWhatItSays) {
+  ASSERT_EQ(run(arguments({"--epochs", "1"})).code, 0);
+  write_all(folder_ / "text.txt", "a fine film\n\na sad day\nvery good\n");
+  const auto distill = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"distill",     "classify",           "--teacher", folder_ / "out",
+                                    "--unlabeled", folder_ / "text.txt", "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Result r = distill({"--out", folder_ / "student", "--layers", "1", "--steps", "2", "--dev",
+                            folder_ / "reviews.csv", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("text.txt: plain text, a row a line"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("3 rows to learn from"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("layers 0 of "), std::string::npos) << r.err;
+  EXPECT_TRUE(json::parse(r.out)["teacher"].contains("accuracy")) << r.out;
+  const Result called = run({"classify", "-m", folder_ / "student", "--json", "a lovely day"});
+  EXPECT_EQ(called.code, 0) << called.err;
+  EXPECT_EQ(json::parse(read_all(folder_ / "student/config.json"))["num_hidden_layers"], 1);
+
+  const auto fails = [&](const std::vector<std::string>& more, const std::string& part) {
+    const Result wrong = distill(more);
+    EXPECT_EQ(wrong.code, 2) << wrong.err;
+    EXPECT_NE(wrong.err.find(part), std::string::npos) << wrong.err;
+  };
+  const std::string out = folder_ / "other";
+  fails({"--out", out, "--layers", "two"}, "--layers 6, or --layers 0,2,4,7,9,11");
+  fails({"--out", out, "--layers", "0,99"}, "--layers");
+  fails({"--out", out, "--layers", "0"}, "learns nothing");
+  fails({"--out", out, "--temperature", "0"}, "--temperature");
+  fails({"--out", out, "--data", out}, "--data is for lm");
+  EXPECT_EQ(run({"distill", "classify", "--train", out, "--out", out}).code, 2);
+}
+
 TEST_F(Finetune, CtrlCSavesAndTheCommandThatItPrintsGoesOn) {
   const std::vector<std::string> command =
       arguments({"--epochs", "200", "--rate", "1e-3", "--log-every", "1"});
