@@ -47,12 +47,13 @@ std::string few(const std::vector<std::string>& labels) {
 
 // What is about to happen, so that a wrong column or a long text is seen before an hour has gone.
 void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
-  if (!job.train_file.empty()) report_problem(fmt::format("{}: {}", job.train_file, plan.train_found));
+  const bool labelled = !job.train_file.empty();
+  report_problem(fmt::format("{}: {}", labelled ? job.train_file : job.unlabeled_file, plan.train_found));
   if (!plan.unlabeled_found.empty())
     report_problem(fmt::format("{}: {}", job.unlabeled_file, plan.unlabeled_found));
   if (!job.dev_file.empty()) report_problem(fmt::format("{}: {}", job.dev_file, plan.dev_found));
   std::string rows = fmt::format("{} rows to learn from", with_commas(plan.rows));
-  if (plan.unlabeled_rows > 0 && !job.train_file.empty())
+  if (plan.unlabeled_rows > 0)
     rows += fmt::format(" and {} without labels", with_commas(plan.unlabeled_rows));
   if (plan.dev_rows > 0)
     rows += fmt::format(", {} {}", with_commas(plan.dev_rows),
