@@ -120,6 +120,7 @@ def number_case(truth, predicted):
             "pearson": number(stats.pearsonr(p32, t)[0]) if defined else None,
             "spearman": number(stats.spearmanr(p32, t)[0]) if defined else None,
             "mean_squared_error": number(sk.mean_squared_error(t, p32)),
+            "r2": number(sk.r2_score(t, p32)) if len(set(t)) > 1 else None,
         },
     }
 

@@ -40,7 +40,7 @@ struct FinetuneJob {
 
   double epochs = 0;        // 0: by the number of rows; steps, tokens and seconds of `train` are limits too
   size_t seeds = 1;         // runs with seeds train.seed, train.seed + 1 …: the best one is kept
-  std::string metric = {};  // that says which checkpoint is the best; empty: the task's first
+  std::string metric = {};  // that says which checkpoint is the best; empty: the task's first, of numbers r2
 
   size_t max_length = 0;  // tokens of a sequence; 0: what the model takes, for answers 384
   size_t stride = 128;    // tokens that windows of a long text share

@@ -208,6 +208,8 @@ class Finetuning {
     if (job_.seeds > 1 && !evaluates())
       throw Error("several seeds are compared on dev data, and there is none",
                   "`dev_file` FILE, or a `dev_share`", "seeds");
+    // A correlation is as high where all numbers are of the wrong size.
+    if (job_.metric.empty() && data_.train.problem == Problem::kRegression) job_.metric = "r2";
     if (!job_.metric.empty() && evaluates()) check_metric();
     plan();
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 namespace bertie::metrics {
 namespace {
@@ -63,6 +64,14 @@ double mean_squared_error(std::span<const double> x, std::span<const double> y,
   double sum = 0, rows = 0;
   for (size_t i = 0; i < x.size(); ++i) sum += weights[i] * (x[i] - y[i]) * (x[i] - y[i]), rows += weights[i];
   return sum / rows;
+}
+
+double r2(std::span<const double> x, std::span<const double> y, std::span<const uint32_t> weights) {
+  double mean = 0, rows = 0;
+  for (size_t i = 0; i < y.size(); ++i) mean += weights[i] * y[i], rows += weights[i];
+  const std::vector<double> means(y.size(), mean / rows);
+  const double error = mean_squared_error(means, y, weights);
+  return error > 0 ? 1 - mean_squared_error(x, y, weights) / error : NAN;
 }
 
 }  // namespace bertie::metrics

@@ -18,5 +18,7 @@ std::vector<double> ranks(std::span<const double> x, std::span<const size_t> ord
 
 double mean_squared_error(std::span<const double> x, std::span<const double> y,
                           std::span<const uint32_t> weights);
+// 1 − the squared error over that of who always says y's mean: 1 is perfect; NaN where y is constant.
+double r2(std::span<const double> x, std::span<const double> y, std::span<const uint32_t> weights);
 
 }  // namespace bertie::metrics

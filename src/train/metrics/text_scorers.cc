@@ -119,7 +119,8 @@ class NumberScorer : public Scorer {
     return {named("pearson", pearson(predicted_, truth_, weights)),
             named("spearman", pearson(ranks(predicted_, predicted_order_, weights),
                                       ranks(truth_, truth_order_, weights), weights)),
-            named("mean_squared_error", mean_squared_error(predicted_, truth_, weights), false)};
+            named("mean_squared_error", mean_squared_error(predicted_, truth_, weights), false),
+            named("r2", r2(predicted_, truth_, weights))};
   }
 
   void describe(Evaluation&) const override {}
