@@ -35,6 +35,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kAnswerLength = 384;  // as BERT's authors had it for SQuAD
+constexpr double kFewestSteps = 100;   // of a run whose length is not given: a dozen rows need many epochs
+constexpr double kMostEvaluations = 20;
 constexpr size_t kMostDevRows = 2000;  // that are taken out of the training rows
 constexpr size_t kMostTokens = 8192;   // of a micro-batch: memory stays bounded
 constexpr const char* kResult = "result.json";
@@ -255,15 +257,18 @@ class Finetuning {
     if (o.batch == 0) o.batch = std::min(default_batch(train.size()), std::max<size_t>(sequences, 1));
     if (o.rate == 0) o.rate = default_rate(config_.hidden);
     const auto in_epoch = double(sequences) / double(o.batch);
+    if (job_.epochs == 0) plan_.epochs = std::max(plan_.epochs, std::round(kFewestSteps / in_epoch));
     if (job_.epochs > 0 || (o.steps == 0 && o.tokens == 0 && o.seconds == 0)) {
       const auto steps = uint64_t(std::max(1.0, std::ceil(in_epoch * plan_.epochs)));
       o.steps = o.steps > 0 ? std::min(o.steps, steps) : steps;
     }
     plan_.epochs = double(o.steps) / in_epoch;  // 0 where tokens or time end the run
     if (o.eval_every == 0) {
-      // Once an epoch, and in long epochs every thousand steps or four times.
+      // Once an epoch, in long epochs every thousand steps or four times; in all not much more than twenty
+      // times.
       const double times = std::clamp(in_epoch / 1000, 1.0, 4.0);
-      o.eval_every = uint64_t(std::max(1.0, std::ceil(in_epoch / std::floor(times))));
+      o.eval_every = uint64_t(
+          std::ceil(std::max({1.0, in_epoch / std::floor(times), double(o.steps) / kMostEvaluations})));
     }
     if (o.accumulate == 1 && o.batch * source->longest() > kMostTokens)
       o.accumulate = std::min(o.batch, (o.batch * source->longest() + kMostTokens - 1) / kMostTokens);

@@ -110,6 +110,18 @@ TEST(DatasetTexts, ColumnsAreFoundByUsualNamesInAnyLetters) {
   EXPECT_EQ(pairs("a.csv", "one,label,two\nx,a,y\n").texts[0].b, "y");
 }
 
+TEST(DatasetTexts, ColumnsAreFoundByAWordOfTheirNames) {
+  const Dataset data = classify("a.csv", "id,Review Text,Stars Given\n1,x,five\n2,y,two\n");
+  EXPECT_EQ(data.texts[1].a, "y");
+  EXPECT_EQ(data.labels, (Strings{"five", "two"}));
+  EXPECT_EQ(classify("a.csv", "textId,reviewText,starRating\n1,x,5\n2,y,2\n").texts[0].a, "x")
+      << "review, because text is in two";
+  EXPECT_EQ(classify("a.csv", "my_text,text,label\nx,y,a\n").texts[0].a, "y") << "a whole name before a word";
+  expect_refused(TaskKind::kClassify, "a.csv", "id,context,label\n1,x,a\n", "no column has a usual name");
+  expect_refused(TaskKind::kClassify, "a.csv", "id,old text,new text,label\n1,x,y,a\n",
+                 "no column has a usual name");
+}
+
 TEST(DatasetTexts, ColumnsMayBeNamedOrNumbered) {
   const char* text = "text,other,label,note\nx,y,a,1\nz,w,b,2\n";
   EXPECT_EQ(classify("a.csv", text, {.text = "other"}).texts[0].a, "y");

@@ -258,6 +258,29 @@ TEST(Finetune, WhatMakesNoSenseIsSaid) {
   refuses("has a model already", "out", [&](FinetuneJob& j) { j.train.out = temp.path() / "taken"; });
 }
 
+// A dozen rows: of checkpoints that are equally good on one or two rows the one that has learned longest.
+TEST(Finetune, ADozenRowsAreEnoughForWhatIsSimple) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "few.tsv";
+  std::string rows = "text\tlabel\n";
+  for (const char* thing : {"film", "book", "a film"})
+    for (const char* word : {"good", "fine", "bad", "poor"})
+      rows +=
+          fmt::format("the {} was {}\t{}\n", thing, word, word[0] == 'g' || word[0] == 'f' ? "yes" : "no");
+  write(train, rows);
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.epochs = 0, job.train.rate = 1e-3;
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  const FinetuneResult r = finetune(job, events);
+  EXPECT_GE(plan.train.steps, 100u);
+  EXPECT_GE(plan.train.eval_every, 5u) << "some twenty evaluations";
+  EXPECT_EQ(r.seeds[0].best_step, plan.train.steps) << "the last of equals";
+  EXPECT_EQ(load(r.folder).classify("the book was poor").labels[0].label, "no");
+  EXPECT_GT(load(r.folder).classify("a book was good").labels[0].score, 0.9);
+}
+
 TEST(Finetune, SmallSetsTakeMoreEpochsAndNarrowModelsLargerSteps) {
   EXPECT_EQ(default_epochs(400), 20);
   EXPECT_EQ(default_epochs(3668), 8);

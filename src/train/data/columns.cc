@@ -67,6 +67,23 @@ std::string simplified(std::string_view name) {
   return simple;
 }
 
+// "Review Text", "review_text" and "reviewText" have the words review and text.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  bool after_small = false;
+  for (const char c : name) {
+    const bool large = c >= 'A' && c <= 'Z', small = c >= 'a' && c <= 'z';
+    if (!large && !small && c >= 0) {
+      words.emplace_back();
+    } else {
+      if (large && after_small) words.emplace_back();
+      words.back() += large ? char(c - 'A' + 'a') : c;
+    }
+    after_small = small;
+  }
+  return words;
+}
+
 std::string listed(const std::vector<std::string>& items) {
   std::string list;
   constexpr size_t kShown = 30;
@@ -78,7 +95,10 @@ std::string listed(const std::vector<std::string>& items) {
 class ColumnFinder {
  public:
   ColumnFinder(io::TableReader& reader, const WantedColumns& wanted) : reader_(reader), wanted_(wanted) {
-    for (const std::string& name : reader.columns()) simple_.push_back(simplified(name));
+    for (const std::string& name : reader.columns()) {
+      simple_.push_back(simplified(name));
+      words_.push_back(words_of(name));
+    }
   }
 
   FoundColumns find() {
@@ -104,6 +124,8 @@ class ColumnFinder {
       case TaskKind::kClassify:
         if (!text && !pairs) text = usual(kTextNames, "text");
         if (!found.label) found.label = usual(kLabelNames, "label");
+        if (!text && !pairs) text = with_word(kTextNames, found.label);
+        if (!found.label) found.label = with_word(kLabelNames, text);
     }
     // What is left over is the text, where that is clear.
     std::vector<size_t> others;
@@ -169,6 +191,17 @@ class ColumnFinder {
     return {};
   }
 
+  // The only column that has one of these names among its words, and is not taken.
+  std::optional<size_t> with_word(Names names, std::optional<size_t> taken) const {
+    for (const std::string_view name : names) {
+      std::vector<size_t> places;
+      for (size_t i = 0; i < words_.size(); ++i)
+        if (i != taken && std::ranges::find(words_[i], name) != words_[i].end()) places.push_back(i);
+      if (places.size() == 1) return places[0];
+    }
+    return {};
+  }
+
   // The column of this name; Error where there are two.
   std::optional<size_t> only(std::string_view name, const std::vector<std::string>& names,
                              const char* field) const {
@@ -226,6 +259,7 @@ class ColumnFinder {
   io::TableReader& reader_;
   const WantedColumns& wanted_;
   std::vector<std::string> simple_;
+  std::vector<std::vector<std::string>> words_;
 };
 
 bool is_plain_name(std::string_view name) {

@@ -158,12 +158,12 @@ EvalResult Trainer::evaluate() {
   }
   evaluated_step_ = step_;
   saved_step_.reset();  // a checkpoint of this step does not know of this evaluation
-  const bool better = parts_.scores ? result > best_result_ : result < best_result_;
-  r.best = std::isfinite(result) && (best_step_ == 0 || better);
-  if (r.best)
-    best_result_ = result, best_step_ = step_, evals_since_best_ = 0;
-  else
-    ++evals_since_best_;
+  const bool better = best_step_ == 0 || (parts_.scores ? result > best_result_ : result < best_result_);
+  // Few rows to measure with give the same score again and again: of those the one that has learned longest.
+  const bool as_good = parts_.scores && result == best_result_;
+  r.best = std::isfinite(result) && (better || as_good);
+  if (r.best) best_result_ = result, best_step_ = step_;
+  evals_since_best_ = r.best && better ? 0 : evals_since_best_ + 1;
   if (log_) log_->write(r);
   if (first_rank() && events_.evaluated) events_.evaluated(r);
   return r;
