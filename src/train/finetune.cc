@@ -2,6 +2,7 @@
 //
 //   OUT/                 the model: config.json, model.safetensors, tokenizer, metrics.json, README.md
 //   OUT/run/seed-1/      log.jsonl and, while it is trained, checkpoints; result.json when it is done
+//   OUT/run/baselines.json   what simpler models came to, where that was asked for
 //
 // A seed that is better than those before it replaces the model in OUT; then its checkpoints go. What is
 // killed anywhere continues with `resume`: a seed with a result.json is not done again.
@@ -55,6 +56,7 @@ void check_job(const FinetuneJob& job) {
   need(job.label_smoothing >= 0 && job.label_smoothing < 1, "label_smoothing",
        fmt::format("`label_smoothing` {} is not from 0 to below 1", job.label_smoothing),
        "`label_smoothing` 0.1");
+  if (job.baseline) check_baselines(job.kind);
   need(job.dropout < 1, "dropout", fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1");
 }
 
@@ -122,6 +124,7 @@ class Finetuning {
     result_.folder = job_.train.out;
     result_.rows = plan_.rows, result_.dev_rows = plan_.dev_rows;
     try {
+      if (first_rank() && job_.baseline) measure_baselines();
       for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
         run_seed(job_.train.seed + i);
       if (first_rank() && result_.end != TrainEnd::kStopped) finish();
@@ -187,6 +190,9 @@ class Finetuning {
     if (job_.seeds > 1 && !evaluates())
       throw Error("several seeds are compared on dev data, and there is none",
                   "`dev_file` FILE, or a `dev_share`", "seeds");
+    if (job_.baseline && !evaluates())
+      throw Error("baselines are compared on dev data, and there is none",
+                  "`dev_file` FILE, or a `dev_share`", "baseline");
     if (!job_.metric.empty() && evaluates()) check_metric();
     plan();
   }
@@ -304,6 +310,25 @@ class Finetuning {
         if (events_.stop()) throw Trainer::EvaluationStopped{};
       };
     return evaluate(model, data_.dev, how, {.metric = job_.metric});
+  }
+
+  void measure_baselines() {
+    const fs::path kept = job_.train.out / "run" / "baselines.json";
+    if (job_.train.resume && fs::exists(kept)) {
+      result_.baselines = baselines_from_json(std::string(io::MappedFile(kept).text()), kept.string());
+      return;
+    }
+    BaselineOptions how{.model = model_folder_.string(),
+                        .metric = job_.metric,
+                        .seed = job_.train.seed,
+                        .threads = threads(),
+                        .done = events_.baseline_done};
+    how.progress = [this](std::string_view name, double fraction) {
+      if (events_.stop && ranks_.size() == 1 && events_.stop()) throw Trainer::EvaluationStopped{};
+      if (events_.baseline) events_.baseline(name, fraction);
+    };
+    result_.baselines = train_baselines(data_.train, data_.dev, how);
+    write_file(kept, baselines_json(result_.baselines) + "\n");
   }
 
   void run_seed(uint64_t seed) {

@@ -77,6 +77,15 @@ std::string to_json(const FinetuneResult& result, std::string_view resume) {
   }
   json.end_array();
   if (!result.seeds.empty()) json.field("best_seed", result.seeds[result.best].seed);
+  if (!result.baselines.empty()) {
+    json.key("baselines").begin_array();
+    for (const BaselineResult& one : result.baselines) {
+      json.begin_object().field("name", one.name).field("seconds", one.seconds).key("scores").begin_object();
+      for (const NamedScore& s : one.evaluation.scores) json.field(s.name, s.value);
+      json.end_object().end_object();
+    }
+    json.end_array();
+  }
   if (!resume.empty()) json.field("resume", resume);
   return json.end_object().take();
 }
