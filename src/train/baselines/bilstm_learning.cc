@@ -13,17 +13,19 @@
 namespace bertie::baseline {
 namespace {
 
-constexpr size_t kBatch = 32;
 constexpr size_t kMostWords =
     512;  // of a text: it is cut, as BERT's is; of a sentence to tag, which goes in parts
 constexpr double kRate = 2e-3;  // of the first step; falls to 0
 constexpr double kClip = 1;     // largest norm of the gradient
-constexpr float kDropout = 0.4f;
+constexpr float kDropout = 0.3f;
 
 // Some 200,000 rows are seen.
 size_t epochs_for(size_t rows) {
   return size_t(std::clamp(std::round(200'000 / double(std::max<size_t>(rows, 1))), 4.0, 20.0));
 }
+
+// 32; of few rows fewer, so that an epoch has some 50 steps.
+size_t batch_for(size_t rows) { return std::clamp<size_t>(rows / 50, 4, 32); }
 
 struct WordExample {
   std::vector<int32_t> words, second = {};  // second: of a pair
@@ -116,7 +118,7 @@ class BiLstmLearning {
   std::vector<std::vector<size_t>> batches_for(const std::vector<WordExample>& examples, size_t epoch) const {
     std::vector<size_t> lengths;
     for (const WordExample& e : examples) lengths.push_back(std::max(e.words.size(), e.second.size()));
-    return batches_of_similar_length(lengths, kBatch, options_.seed, epoch);
+    return batches_of_similar_length(lengths, batch_for(examples_.size()), options_.seed, epoch);
   }
 
   WordBatch batch_of(const std::vector<WordExample>& examples, const std::vector<size_t>& places) const {

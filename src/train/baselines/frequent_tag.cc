@@ -1,25 +1,37 @@
 #include "train/baselines/frequent_tag.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace bertie::baseline {
+namespace {
+
+// How often each tag was seen, in the order in which they came.
+using TagCounts = std::vector<std::pair<int32_t, size_t>>;
+
+void count_tag(TagCounts& counts, int32_t tag) {
+  const auto found = std::ranges::find(counts, tag, &TagCounts::value_type::first);
+  if (found == counts.end())
+    counts.emplace_back(tag, 1);
+  else
+    ++found->second;
+}
+
+}  // namespace
 
 FrequentTag::FrequentTag(const Dataset& train) {
-  using Counts = std::vector<size_t>;
-  std::unordered_map<std::string, Counts> counts;
-  Counts all(train.labels.size());
+  std::unordered_map<std::string, TagCounts> counts;
+  TagCounts all;
   for (const TaggedSentence& sentence : train.sentences)
     for (size_t i = 0; i < sentence.words.size(); ++i) {
-      const auto tag = size_t(sentence.tags[i]);
-      Counts& mine = counts[sentence.words[i]];
-      mine.resize(all.size());
-      ++mine[tag], ++all[tag];
+      count_tag(counts[sentence.words[i]], sentence.tags[i]);
+      count_tag(all, sentence.tags[i]);
     }
-  const auto most_frequent = [](const Counts& of) {
-    const auto best = std::max_element(of.begin(), of.end());
+  const auto most_frequent = [](const TagCounts& of) {
+    const auto best = std::ranges::max_element(of, {}, &TagCounts::value_type::second);
     size_t sum = 0;
-    for (const size_t n : of) sum += n;
-    return Choice{int32_t(best - of.begin()), float(double(*best) / double(std::max<size_t>(sum, 1)))};
+    for (const auto& [tag, count] : of) sum += count;
+    return Choice{best->first, float(double(best->second) / double(sum))};
   };
   if (!all.empty()) any_ = most_frequent(all);
   for (const auto& [word, of] : counts) words_.emplace(word, most_frequent(of));

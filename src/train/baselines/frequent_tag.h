@@ -1,6 +1,6 @@
 #pragma once
-// Each word's most frequent tag, the first of equal ones; of a word that was never seen, the most frequent of
-// all.
+// Each word's most frequent tag, of equal ones the first that was seen; of a word that was never seen, the
+// most frequent tag of all.
 #include <string>
 #include <unordered_map>
 #include <vector>

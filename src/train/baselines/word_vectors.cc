@@ -75,7 +75,8 @@ void standardize(FeatureRows& train, FeatureRows& dev) {
   for (size_t c = 0; c < columns; ++c) {
     const double deviation = std::sqrt(factors[c]);
     // A column of equal numbers has a deviation of rounding errors.
-    factors[c] = deviation > 1e-7 * std::abs(means[c]) ? 1 / deviation : 0;
+    const double scale = deviation * std::sqrt(double(columns));
+    factors[c] = deviation > 1e-7 * std::abs(means[c]) ? 1 / scale : 0;
   }
   for (FeatureRows* rows : {&train, &dev})
     for_all(*rows, [&](size_t c, float& value) { value = float((double(value) - means[c]) * factors[c]); });

@@ -13,8 +13,9 @@ namespace bertie::baseline {
 // `model` is a folder or a name.
 FeatureRows mean_word_vectors(const std::string& model, const Dataset& data);
 
-// Each column of both minus its mean in `train`, over its deviation there: what a penalty on weights takes
-// for granted. A column that is always the same becomes 0.
+// Each column of both minus its mean in `train`, over its deviation there and √columns: no column weighs more
+// than another, and a row is about as long as one of TF-IDF's, 1, so that the same penalty on weights suits
+// both. A column that is always the same becomes 0.
 void standardize(FeatureRows& train, FeatureRows& dev);
 
 }  // namespace bertie::baseline
