@@ -2,6 +2,7 @@
 // Everything Bertie offers, in one include. Start at text_model.h. What attention means, as loops to read and
 // to check against, is in attention_reference.h, which is included by name.
 #include "bertie/attention.h"
+#include "bertie/baselines.h"
 #include "bertie/bench.h"
 #include "bertie/config.h"
 #include "bertie/convert.h"

@@ -13,8 +13,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bertie/baselines.h"
 #include "bertie/dataset.h"
 #include "bertie/evaluate.h"
 #include "bertie/export.h"
@@ -51,6 +53,7 @@ struct FinetuneJob {
   double label_smoothing = 0;         // share of a target that goes to all classes alike
   double dropout = -1;                // below 0: as the config says
   bool recompute = false;             // less memory, more time
+  bool baseline = false;              // simpler models learn the same rows first, and are measured alike
   int threads = 0;                    // of a rank; 0: one for every core
   std::string command = {};           // that asked for this, for README.md
 
@@ -87,6 +90,7 @@ struct FinetuneResult {
   Evaluation evaluation = {};            // of that one, in full
   std::vector<NamedScore> teacher = {};  // its scores on the same rows
   size_t rows = 0, dev_rows = 0;
+  std::vector<BaselineResult> baselines = {};  // of a run that was resumed with their scores alone
 };
 
 // What a job will do, told before it starts.
@@ -108,6 +112,8 @@ struct FinetuneEvents : TrainEvents {
   std::function<void(const FinetunePlan&)> planned = {};
   std::function<void(size_t done, size_t all)> taught = {};  // sequences that the teacher has read
   std::function<void(const SeedResult&)> seed_done = {};
+  std::function<void(std::string_view name, double fraction)> baseline = {};  // how far one is, from 0 to 1
+  std::function<void(const BaselineResult&)> baseline_done = {};
 };
 
 // Throws Error; what was saved before is whole. Under mpirun all ranks call it.

@@ -78,7 +78,7 @@ struct Settings {
   std::optional<std::string> train_file, dev_file;  // finetune
   std::optional<double> epochs, dev_share, layer_decay, label_smoothing;
   std::optional<size_t> seeds, freeze;
-  bool balance_classes = false, fresh_head = false;
+  bool balance_classes = false, fresh_head = false, baseline = false;
 
   std::optional<std::string> teacher, layers, unlabeled_file;  // distill
   std::optional<double> soft_weight, hard_weight, hidden_weight;

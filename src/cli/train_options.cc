@@ -304,6 +304,10 @@ std::vector<Option> head_options() {
       {.name = "fresh-head",
        .help = "begin with a fresh head even where the model has one for these labels",
        .to = &Settings::fresh_head},
+      {.name = "baseline",
+       .help = "train simpler models on the same rows first, and print them beside this one: TF-IDF, word "
+               "vectors, a BiLSTM; for tag the most frequent tag and a BiLSTM",
+       .to = &Settings::baseline},
       {.name = "eval-every",
        .argument = "N",
        .help = "measure every N steps",

@@ -2,6 +2,7 @@
 //
 //   OUT/                 the model: config.json, model.safetensors, tokenizer, metrics.json, README.md
 //   OUT/run/seed-1/      log.jsonl and, while it is trained, checkpoints; result.json when it is done
+//   OUT/run/baselines.json   what simpler models came to, where that was asked for
 //
 // A seed that is better than those before it replaces the model in OUT; then its checkpoints go. What is
 // killed anywhere continues with `resume`: a seed with a result.json is not done again.
@@ -65,6 +66,7 @@ void check_job(const FinetuneJob& job) {
   need(job.label_smoothing >= 0 && job.label_smoothing < 1, "label_smoothing",
        fmt::format("`label_smoothing` {} is not from 0 to below 1", job.label_smoothing),
        "`label_smoothing` 0.1");
+  if (job.baseline) check_baselines(job.kind);
   need(job.dropout < 1, "dropout", fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1");
 }
 
@@ -136,10 +138,11 @@ class Finetuning {
     result_.rows = plan_.rows, result_.dev_rows = plan_.dev_rows;
     try {
       if (teacher_) ask_teacher();
+      if (first_rank() && job_.baseline) measure_baselines();
       for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
         run_seed(job_.train.seed + i);
       if (first_rank() && result_.end != TrainEnd::kStopped) finish();
-    } catch (const Trainer::EvaluationStopped&) {  // after the last step, which is saved
+    } catch (const Trainer::EvaluationStopped&) {  // outside of the steps: all that was done is saved
       result_.end = TrainEnd::kStopped;
     }
     return std::move(result_);
@@ -212,6 +215,9 @@ class Finetuning {
                   "`dev_file` FILE, or a `dev_share`", "seeds");
     // A correlation is as high where all numbers are of the wrong size.
     if (job_.metric.empty() && data_.train.problem == Problem::kRegression) job_.metric = "r2";
+    if (job_.baseline && (!evaluates() || !data_.train.labeled))
+      throw Error("baselines learn from labels and are compared on dev data, and there are none",
+                  "`train_file` FILE and `dev_file` FILE, or a `dev_share`", "baseline");
     if (!job_.metric.empty() && evaluates()) check_metric();
     plan();
   }
@@ -385,6 +391,25 @@ class Finetuning {
         if (events_.stop()) throw Trainer::EvaluationStopped{};
       };
     return evaluate(model, data_.dev, how, {.metric = job_.metric});
+  }
+
+  void measure_baselines() {
+    const fs::path kept = job_.train.out / "run" / "baselines.json";
+    if (job_.train.resume && fs::exists(kept)) {
+      result_.baselines = baselines_from_json(std::string(io::MappedFile(kept).text()), kept.string());
+      return;
+    }
+    BaselineOptions how{.model = model_folder_.string(),
+                        .metric = job_.metric,
+                        .seed = job_.train.seed,
+                        .threads = threads(),
+                        .done = events_.baseline_done};
+    how.progress = [this](std::string_view name, double fraction) {
+      if (events_.stop && ranks_.size() == 1 && events_.stop()) throw Trainer::EvaluationStopped{};
+      if (events_.baseline) events_.baseline(name, fraction);
+    };
+    result_.baselines = train_baselines(data_.train, data_.dev, how);
+    write_file(kept, baselines_json(result_.baselines) + "\n");
   }
 
   void run_seed(uint64_t seed) {

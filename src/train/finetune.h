@@ -20,6 +20,10 @@ std::string model_card(const FinetuneReport& report);
 std::string to_json(const SeedResult& result);
 SeedResult seed_from_json(const std::string& text, const std::string& name);
 
+// The same for baselines; back come their names, scores and times.
+std::string baselines_json(const std::vector<BaselineResult>& results);
+std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name);
+
 // The defaults of a job with so many rows for a model of this width (docs/finetuning.md).
 double default_epochs(size_t rows);
 size_t default_batch(size_t rows);

@@ -30,6 +30,22 @@ Json json_of(const SeedResult& r) {
           {"tokens", r.tokens}};
 }
 
+Json json_of(const std::vector<BaselineResult>& results) {
+  Json out = Json::array();
+  for (const BaselineResult& r : results)
+    out.push_back({{"name", r.name}, {"scores", scores_of(r.evaluation.scores)}, {"seconds", r.seconds}});
+  return out;
+}
+
+std::vector<NamedScore> scores_from(const Json& object) {
+  std::vector<NamedScore> out;
+  for (const auto& [key, value] : object.items()) {
+    const double score = value.is_number() ? value.get<double>() : NAN;
+    out.push_back({key, score, score, score});
+  }
+  return out;
+}
+
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
 // As people write scores: 92.7, but correlations 0.887.
@@ -50,6 +66,26 @@ std::string labels_in_words(const std::vector<std::string>& labels) {
   return out;
 }
 
+// Their rows, then this model's, with its scores.
+std::string baselines_table(const FinetuneResult& result) {
+  const SeedResult& best = result.seeds[result.best];
+  std::string out = "Simpler models that learned the same rows, on the same dev rows:\n\n| model |",
+              line = "|---|";
+  for (const NamedScore& s : best.scores) out += fmt::format(" {} |", s.name), line += "---|";
+  out += fmt::format(" seconds |\n{}---|\n", line);
+  const auto add = [&](const std::string& name, const std::vector<NamedScore>& scores, double seconds) {
+    out += fmt::format("| {} |", name);
+    for (const NamedScore& wanted : best.scores) {
+      const auto found = std::ranges::find(scores, wanted.name, &NamedScore::name);
+      out += fmt::format(" {} |", shown(found == scores.end() ? NAN : found->value));
+    }
+    out += fmt::format(" {:.1f} |\n", seconds);
+  };
+  for (const BaselineResult& b : result.baselines) add(b.name, b.evaluation.scores, b.seconds);
+  add("this model", best.scores, best.seconds);
+  return out + "\n";
+}
+
 }  // namespace
 
 std::string to_json(const SeedResult& result) { return json_of(result).dump(); }
@@ -64,10 +100,23 @@ SeedResult seed_from_json(const std::string& text, const std::string& name) {
                  .best_step = io::get_size(plain, "best_step", name, {}, kMost),
                  .seconds = io::get_number(plain, "seconds", name),
                  .tokens = io::get_size(plain, "tokens", name, {}, kMost)};
-  for (const auto& [key, value] : all["scores"].items()) {
-    const double score = value.is_number() ? value.get<double>() : NAN;
-    out.scores.push_back({key, score, score, score});
-  }
+  out.scores = scores_from(all["scores"]);
+  return out;
+}
+
+std::string baselines_json(const std::vector<BaselineResult>& results) { return json_of(results).dump(); }
+
+std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name) {
+  const Json all = Json::parse(text, nullptr, false);
+  std::vector<BaselineResult> out;
+  const auto good = [](const Json& one) {
+    return one.is_object() && one.contains("name") && one["name"].is_string() && one.contains("scores") &&
+           one["scores"].is_object() && one.contains("seconds") && one["seconds"].is_number();
+  };
+  if (!all.is_array() || !std::all_of(all.begin(), all.end(), good))
+    throw Error(fmt::format("{} is not what baselines came to", name), "remove it, and they are done again");
+  for (const Json& one : all)
+    out.push_back({one["name"], {.scores = scores_from(one["scores"])}, one["seconds"]});
   return out;
 }
 
@@ -116,6 +165,7 @@ std::string metrics_json(const FinetuneReport& r) {
         all["over_seeds"][s.name] = {{"mean", number(mean.mean)}, {"deviation", number(mean.deviation)}};
       }
   }
+  if (!r.result.baselines.empty()) all["baselines"] = json_of(r.result.baselines);
   if (r.result.evaluation.rows > 0) all["evaluation"] = Json::parse(to_json(r.result.evaluation));
   return all.dump(1) + "\n";
 }
@@ -170,6 +220,7 @@ std::string model_card(const FinetuneReport& r) {
         "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
         "less.\n\n";
   }
+  if (!r.result.baselines.empty() && !r.result.seeds.empty()) out += baselines_table(r.result);
   const std::string length =
       o.steps > 0 ? fmt::format("{} steps of {} sequences ({:.3g} epochs)", o.steps, o.batch, r.plan.epochs)
                   : fmt::format("Steps of {} sequences", o.batch);

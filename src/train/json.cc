@@ -82,6 +82,15 @@ std::string to_json(const FinetuneResult& result, std::string_view resume) {
     for (const NamedScore& s : result.teacher) json.field(s.name, s.value);
     json.end_object();
   }
+  if (!result.baselines.empty()) {
+    json.key("baselines").begin_array();
+    for (const BaselineResult& one : result.baselines) {
+      json.begin_object().field("name", one.name).field("seconds", one.seconds).key("scores").begin_object();
+      for (const NamedScore& s : one.evaluation.scores) json.field(s.name, s.value);
+      json.end_object().end_object();
+    }
+    json.end_array();
+  }
   if (!resume.empty()) json.field("resume", resume);
   return json.end_object().take();
 }

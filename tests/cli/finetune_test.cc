@@ -60,6 +60,29 @@ TEST_F(Finetune, JsonIsOneObject) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST_F(Finetune, BaselinesStandInTheSameTable) {
+  const Result r = run(arguments({"--steps", "2", "--epochs", "1", "--baseline"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("TF-IDF + logistic regression: accuracy 1.0000"), std::string::npos) << r.err;
+  const std::vector<std::string> table = lines(r.out);
+  ASSERT_GE(table.size(), 5u) << r.out;
+  EXPECT_TRUE(table[0].starts_with("model ")) << r.out;
+  EXPECT_TRUE(table[0].ends_with("time")) << r.out;
+  EXPECT_TRUE(table[1].starts_with("TF-IDF + logistic regression ")) << r.out;
+  EXPECT_TRUE(table[2].starts_with("word vectors + logistic regression ")) << r.out;
+  EXPECT_TRUE(table[3].starts_with("BiLSTM + attention ")) << r.out;
+  EXPECT_TRUE(table[4].starts_with("text-classification-bert ")) << r.out;
+  for (size_t i = 0; i < 5; ++i) EXPECT_LE(table[i].size(), 80u) << table[i];
+  EXPECT_NE(table[0].find("accuracy"), std::string::npos) << r.out;
+  fs::remove_all(folder_ / "out");
+  const Result as_json = run(arguments({"--steps", "2", "--baseline", "--json", "-q"}));
+  ASSERT_EQ(as_json.code, 0) << as_json.err;
+  EXPECT_EQ(as_json.err, "");
+  const json all = json::parse(as_json.out);
+  ASSERT_EQ(all["baselines"].size(), 3u);
+  EXPECT_EQ(all["baselines"][0]["scores"]["accuracy"], 1);
+}
+
 TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   const auto fails = [&](const std::vector<std::string>& more, int code, const std::string& part) {
     const Result r = run(arguments(more));
@@ -72,6 +95,7 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   fails({"--max-length", "100000"}, 2, "--max-length");
   fails({"--freeze", "99"}, 2, "--freeze");
   fails({"--seeds", "2", "--dev-share", "0"}, 2, "--dev-share");
+  fails({"--baseline", "--dev-share", "0"}, 2, "--dev-share");
   write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
   fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
   const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));

@@ -30,6 +30,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"attention.h", "attention"},
     {"attention_reference.h", "attention"},
     {"attention_reference_nystrom.h", "attention"},
+    {"baselines.h", "train"},
     {"bench.h", "tasks"},
     {"bertie.h", "client"},
     {"config.h", "model"},

@@ -145,6 +145,43 @@ TEST(Finetune, ARunThatWasStoppedGoesOnToTheSameBits) {
   EXPECT_EQ(result.evaluation.rows, whole.evaluation.rows);
 }
 
+TEST(Finetune, BaselinesAreMeasuredOnceAndStandInEveryReport) {
+  const TempFolder temp;
+  const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", out = temp.path() / "out";
+  write(train, reviews(200, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, out);
+  job.baseline = true, job.epochs = 2;
+  FinetuneEvents events;
+  size_t done = 0, asked = 0;
+  events.baseline_done = [&](const BaselineResult&) { ++done; };
+  // Ctrl-C while they learn: nothing is kept.
+  events.baseline = [&](std::string_view, double) { ++asked; };
+  events.stop = [&] { return asked > 0; };
+  EXPECT_EQ(finetune(job, events).end, TrainEnd::kStopped);
+  EXPECT_FALSE(fs::exists(out / "run" / "baselines.json"));
+  // And after they have: they are not done again.
+  done = 0;
+  events.stop = [&] { return done == 3; };
+  EXPECT_EQ(finetune(job, events).end, TrainEnd::kStopped);
+  EXPECT_TRUE(fs::exists(out / "run" / "baselines.json"));
+  job.train.resume = true, done = 0, events.stop = {};
+  const FinetuneResult result = finetune(job, events);
+  EXPECT_EQ(done, 0u);
+  EXPECT_EQ(result.end, TrainEnd::kLimit);
+  ASSERT_EQ(result.baselines.size(), 3u);
+  EXPECT_EQ(result.baselines[0].evaluation.scores.at(0).name, "accuracy");
+  EXPECT_EQ(result.baselines[0].evaluation.scores.at(0).value, 1);
+  EXPECT_GT(result.baselines[2].seconds, 0);
+  const auto metrics = nlohmann::json::parse(read(out / "metrics.json"));
+  ASSERT_EQ(metrics["baselines"].size(), 3u);
+  EXPECT_EQ(metrics["baselines"][0]["name"], "TF-IDF + logistic regression");
+  EXPECT_EQ(metrics["baselines"][0]["scores"]["accuracy"], 1);
+  EXPECT_NE(read(out / "README.md").find("| BiLSTM + attention |"), std::string::npos);
+  // A file that somebody spoiled is not believed.
+  write(out / "run" / "baselines.json", "[{}]");
+  test::expect_error("not what baselines came to", [&] { finetune(job); });
+}
+
 TEST(Finetune, AHeadForTheSameLabelsGoesOnAndAnyOtherIsFresh) {
   const TempFolder temp;
   const fs::path model = make_model(temp), train = temp.path() / "reviews.tsv", first = temp.path() / "first";
@@ -249,6 +286,9 @@ TEST(Finetune, WhatMakesNoSenseIsSaid) {
   refuses("40 at most", "max_length", [](FinetuneJob& j) { j.max_length = 41; });
   refuses("no `metric` \"f7\"", "metric", [](FinetuneJob& j) { j.metric = "f7"; });
   refuses("the better the lower", "metric", [](FinetuneJob& j) { j.metric = "calibration_error"; });
+  refuses("there is none", "baseline", [](FinetuneJob& j) { j.dev_share = 0, j.baseline = true; });
+  refuses("no baseline for answers", "baseline",
+          [](FinetuneJob& j) { j.kind = TaskKind::kAnswer, j.baseline = true; });
   refuses("`layer_decay` 2", "layer_decay", [](FinetuneJob& j) { j.layer_decay = 2; });
   const fs::path single = temp.path() / "single.tsv";
   write(single, "text\tlabel\nthe film\tgood\nthe book\tgood\n");

@@ -1,6 +1,8 @@
 // bertie finetune
 #include "bertie/finetune.h"
 
+#include <algorithm>
+
 #include "bertie/json.h"
 #include "cli/commands/training.h"
 #include "cli/model.h"
@@ -30,6 +32,7 @@ FinetuneJob job_of(const Settings& s) {
   job.max_length = s.max_length.value_or(0), job.stride = s.stride.value_or(job.stride);
   job.freeze = s.freeze, job.layer_decay = s.layer_decay.value_or(1);
   job.balance_classes = s.balance_classes, job.label_smoothing = s.label_smoothing.value_or(0);
+  job.baseline = s.baseline;
   job.fresh_head = s.fresh_head, job.dropout = s.dropout.value_or(-1), job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
   job.command = given_command(s);
@@ -97,6 +100,34 @@ void print_scores(const FinetuneResult& result) {
   print(table.text(Style::for_output(), output_width()));
 }
 
+// Baselines and the model below each other, with as many scores as fit beside them; metrics.json has all.
+void print_comparison(const FinetuneResult& result, const std::string& model) {
+  const SeedResult& best = result.seeds[result.best];
+  const std::string name = printable(std::filesystem::path(model).filename().string());
+  size_t width = name.size() + 12;  // and the time
+  for (const BaselineResult& b : result.baselines) width = std::max(width, b.name.size() + 12);
+  std::vector<std::string> headings{"model"}, shown;
+  for (const NamedScore& s : best.scores) {
+    width += std::max<size_t>(s.name.size(), 6) + 2;
+    if (shown.empty() || width <= output_width()) shown.push_back(s.name);
+  }
+  headings.insert(headings.end(), shown.begin(), shown.end());
+  headings.push_back("time");
+  Table table(headings, "l" + std::string(headings.size() - 1, 'r'));
+  const auto add = [&](const std::string& who, const std::vector<NamedScore>& scores, double seconds) {
+    std::vector<std::string> row{who};
+    for (const std::string& wanted : shown) {
+      const auto found = std::ranges::find(scores, wanted, &NamedScore::name);
+      row.push_back(found == scores.end() ? "" : fmt::format("{:.4f}", found->value));
+    }
+    row.push_back(duration_text(seconds));
+    table.add(row);
+  };
+  for (const BaselineResult& b : result.baselines) add(b.name, b.evaluation.scores, b.seconds);
+  add(name, best.scores, best.seconds);
+  print(table.text(Style::for_output(), output_width()));
+}
+
 void report(const FinetuneResult& result, const Settings& settings, const Launcher& launcher) {
   const std::string resume =
       result.end == TrainEnd::kStopped ? resume_command(settings, launcher) : std::string();
@@ -104,7 +135,8 @@ void report(const FinetuneResult& result, const Settings& settings, const Launch
   if (!resume.empty()) return print("stopped; it goes on with:\n  {}\n", printable(resume));
   double seconds = 0;
   for (const SeedResult& seed : result.seeds) seconds += seed.seconds;
-  if (result.dev_rows > 0) print_scores(result);
+  if (result.dev_rows > 0 && (result.baselines.empty() || result.seeds.size() > 1)) print_scores(result);
+  if (!result.baselines.empty()) print_comparison(result, model_name(settings));
   print("{} is ready, after {}. Try it:\n  bertie {} -m {} {}\n", printable(result.folder.string()),
         duration_text(seconds), name_of(TaskKind(settings.first_word)), printable(result.folder.string()),
         settings.first_word == int(TaskKind::kPair)     ? "\"first text\" \"second text\""
@@ -119,15 +151,23 @@ int finetune_command(const Settings& settings) {
   const Launcher launcher = Launcher::find();
   catch_stop_signals(settings, launcher);
   TrainLine line(!settings.quiet);
-  ProgressLine reading(settings, false);
+  ProgressLine work(settings, false);
   FinetuneEvents events{train_events(settings, line, launcher)};
   if (!settings.quiet) {
     events.planned = [&](const FinetunePlan& plan) { tell_plan(job, plan); };
-    events.taught = [&reading](size_t done, size_t all) {
-      if (!reading.is_due()) return;
-      reading.show(with_share(
+    events.taught = [&work](size_t done, size_t all) {
+      if (!work.is_due()) return;
+      work.show(with_share(
           fmt::format("the teacher reads: {} of {} sequences", with_commas(done), with_commas(all)),
-          double(done), double(all), reading.seconds()));
+          double(done), double(all), work.seconds()));
+    };
+    events.baseline = [&work](std::string_view name, double fraction) {
+      if (work.is_due()) work.show(fmt::format("{:3.0f}%  {}", 100 * fraction, name));
+    };
+    events.baseline_done = [](const BaselineResult& b) {
+      const NamedScore& main = b.evaluation.scores[0];
+      report_problem(
+          fmt::format("{}: {} {:.4f}, {}", b.name, main.name, main.value, duration_text(b.seconds)));
     };
     if (job.seeds > 1)
       events.seed_done = [](const SeedResult& seed) {
