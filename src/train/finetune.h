@@ -24,9 +24,4 @@ SeedResult seed_from_json(const std::string& text, const std::string& name);
 std::string baselines_json(const std::vector<BaselineResult>& results);
 std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name);
 
-// The defaults of a job with so many rows for a model of this width (docs/finetuning.md).
-double default_epochs(size_t rows);
-size_t default_batch(size_t rows);
-double default_rate(size_t hidden);
-
 }  // namespace bertie

@@ -88,6 +88,20 @@ TEST_F(Distill, AStudentOfHalfTheLayersLearnsFromTextAlone) {
   EXPECT_NE(read(r.folder / "README.md").find("| accuracy | 1.0000 | 1.0000 |"), std::string::npos);
 }
 
+// What the teacher says is in the order of its labels, whatever a student had learned before.
+TEST_F(Distill, AStudentsOwnOrderOfLabelsIsNotTheTeachers) {
+  const fs::path other = temp_.path() / "other";
+  Config config = Config::load(make_model(temp_, "bert"));
+  config.labels = {"praise", "complaint"};
+  Model::random(config, 3, {Head::kClassify}).save(other);
+  write(other / "vocab.txt", kVocabulary);
+  FinetuneJob job = student("out");
+  job.model = other.string(), job.teaching.hard_weight = 0, job.epochs = 12;
+  const FinetuneResult r = finetune(job);
+  EXPECT_EQ(first_score(r), 1);
+  EXPECT_EQ(load(r.folder).model().config().labels, (std::vector<std::string>{"complaint", "praise"}));
+}
+
 TEST_F(Distill, WithLabelsThereAreTwoLosses) {
   write(temp_.path() / "more.csv", "text\nthe film was very good .\nthe film was very bad .\n");
   FinetuneJob job = student("out");

@@ -13,6 +13,7 @@
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "thread_ranks.h"
+#include "train/finetune_setup.h"
 
 namespace bertie {
 namespace {

@@ -1,0 +1,302 @@
+#include "train/finetune_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "bertie/error.h"
+#include "io/json.h"
+#include "tasks/text_model_state.h"
+#include "train/data/unlabeled.h"
+
+namespace bertie {
+namespace {
+
+constexpr size_t kAnswerLength = 384;  // as BERT's authors had it for SQuAD
+constexpr double kFewestSteps = 100;   // of a run whose length is not given: a dozen rows need many epochs
+constexpr double kMostEvaluations = 20;
+constexpr size_t kMostDevRows = 2000;  // that are taken out of the training rows
+constexpr size_t kMostTokens = 8192;   // of a micro-batch: memory stays bounded
+
+void check_job(const FinetuneJob& job) {
+  const auto need = [](bool good, const char* field, const std::string& what, const std::string& hint) {
+    if (!good) throw Error(what, hint, field);
+  };
+  const bool taught = !job.teaching.teacher.empty();
+  need(taught || !job.model.empty(), "model", "there is no model to begin with",
+       "`model` FOLDER or NAME: one that was pre-trained, such as bert-base-uncased");
+  need(!job.train_file.empty() || (taught && !job.unlabeled_file.empty()), "train_file",
+       "there is no data to learn from",
+       taught ? "`train_file` FILE, or an `unlabeled_file`" : "`train_file` FILE");
+  need(taught || job.unlabeled_file.empty(), "unlabeled_file",
+       "rows without labels are for a teacher to say something of", "`teacher` MODEL");
+  check_teaching(job.teaching);
+  need(!job.train.out.empty(), "out", "the model needs a folder to go to", "`out` FOLDER");
+  need(job.dev_share >= 0 && job.dev_share < 1, "dev_share",
+       fmt::format("`dev_share` {} leaves nothing to learn from", job.dev_share), "`dev_share` 0.1");
+  need(job.epochs >= 0 && std::isfinite(job.epochs), "epochs",
+       fmt::format("`epochs` {} makes no sense", job.epochs), "`epochs` 3");
+  need(job.seeds >= 1, "seeds", "`seeds` is at least 1", "`seeds` 3");
+  need(job.layer_decay > 0 && job.layer_decay <= 1, "layer_decay",
+       fmt::format("`layer_decay` {} is not above 0 and at most 1", job.layer_decay), "`layer_decay` 0.9");
+  need(job.label_smoothing >= 0 && job.label_smoothing < 1, "label_smoothing",
+       fmt::format("`label_smoothing` {} is not from 0 to below 1", job.label_smoothing),
+       "`label_smoothing` 0.1");
+  if (job.baseline) check_baselines(job.kind);
+  need(job.dropout < 1, "dropout", fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1");
+}
+
+// Rows to learn from and rows to measure with. Without a train_file those to learn from have no labels.
+SplitDataset read_data(const FinetuneJob& job) {
+  const bool labeled = !job.train_file.empty(), taught = !job.teaching.teacher.empty();
+  Dataset train = labeled ? read_dataset(job.kind, job.train_file, job.data)
+                          : read_unlabeled(job.kind, job.unlabeled_file, job.data);
+  if (!taught) check_learnable(train);
+  if (!labeled && job.dev_file.empty()) return {std::move(train), {}};
+  if (!job.dev_file.empty()) {
+    DatasetOptions options = job.data;
+    if (labeled) options.problem = train.problem;
+    Dataset dev = read_dataset(job.kind, job.dev_file, options);
+    return {std::move(train), std::move(dev)};
+  }
+  const double share = std::min(job.dev_share, double(kMostDevRows) / double(train.size()));
+  if (share == 0) return {std::move(train), {}};
+  return split(std::move(train), share, job.train.seed);
+}
+
+// The model's own order of labels, where it has a head for just these.
+std::optional<std::vector<std::string>> labels_of_head(const Config& config, const Dataset& data) {
+  if (data.kind == TaskKind::kAnswer || data.problem == Problem::kRegression) return config.labels;
+  const std::set<std::string> mine(data.labels.begin(), data.labels.end());
+  const std::set<std::string> known(config.labels.begin(), config.labels.end());
+  return mine == known && config.problem != Problem::kRegression ? std::optional(config.labels)
+                                                                 : std::nullopt;
+}
+
+std::vector<float> balanced_weights(const Dataset& data) {
+  std::vector<double> counts(data.labels.size());
+  double all = 0;
+  const auto count = [&](int32_t label) { ++counts[size_t(label)], ++all; };
+  for (const TextExample& row : data.texts)
+    for (const int32_t label : row.labels) count(label);
+  for (const TaggedSentence& sentence : data.sentences)
+    for (const int32_t tag : sentence.tags) count(tag);
+  std::vector<float> weights;
+  for (const double n : counts) weights.push_back(n > 0 ? float(all / (double(counts.size()) * n)) : 0.0f);
+  return weights;
+}
+
+}  // namespace
+
+FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given) {
+  check_job(job);
+  const Teaching& teaching = job.teaching;
+  if (!teaching.teacher.empty()) teacher.emplace(teaching.teacher, job.kind, threads);
+  const bool of_teacher = job.model.empty();
+  if (of_teacher) job.model = teaching.teacher;
+  const ModelFiles inside = transformer_files(ModelFiles(job.model));
+  if (!inside.folder()) throw Error("a model to fine-tune is a folder or a name", "`model` FOLDER", "model");
+  model_folder = *inside.folder();
+  tokenizer.emplace(Tokenizer::load(inside));
+  config = Config::load(inside);
+  check_vocabulary(*tokenizer, config, job.model);
+  if (of_teacher) {
+    layers = student_layers(teaching, config.layers);
+    config.layers = layers.size();
+  }
+  if (config.causal() && job.kind == TaskKind::kAnswer)
+    throw Error("a causal model has no head for answers", "an encoder, such as bert-base-uncased", "model");
+  data = read_data(job);
+  if (teacher) take_labels_of_teacher();
+
+  const std::optional<std::vector<std::string>> known = labels_of_head(config, data.train);
+  continues_head = known.has_value() && !job.fresh_head && Model::load(inside).has(head_of(job.kind));
+  // What a teacher says is in the order of its labels.
+  if (teacher && job.kind != TaskKind::kAnswer)
+    continues_head = continues_head && *known == teacher->config().labels;
+  if (job.kind != TaskKind::kAnswer) {
+    const bool regression = data.train.problem == Problem::kRegression && job.kind != TaskKind::kTag;
+    if (regression) continues_head = continues_head && config.labels.size() == 1;
+    const std::vector<std::string> labels = regression       ? std::vector<std::string>{"LABEL_0"}
+                                            : continues_head ? *known
+                                                             : data.train.labels;
+    if (!regression) {
+      data.train = with_labels(std::move(data.train), labels);
+      if (evaluates()) data.dev = with_labels(std::move(data.dev), labels);
+    }
+    config.labels = labels;
+    config.problem = job.kind == TaskKind::kTag ? Problem::kUnset : data.train.problem;
+  }
+  if (job.dropout >= 0) {
+    config.dropout = config.attention_dropout = job.dropout;
+    config.classifier_dropout = config.embedding_dropout = -1;  // as dropout
+  }
+  const size_t most = std::min(config.max_tokens(), tokenizer->model_max_length());
+  max_length = job.max_length > 0              ? job.max_length
+               : job.kind == TaskKind::kAnswer ? std::min(most, kAnswerLength)
+                                               : most;
+  if (max_length > config.max_tokens())
+    throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", max_length,
+                            config.max_tokens()),
+                fmt::format("`max_length` {}", config.max_tokens()), "max_length");
+  const bool classes = job.kind == TaskKind::kTag ||
+                       (job.kind != TaskKind::kAnswer && data.train.problem == Problem::kSingleLabel);
+  if (!classes && (job.balance_classes || job.label_smoothing > 0))
+    throw Error("class weights and label smoothing are for tasks with one class of several", "leave them out",
+                job.balance_classes ? "balance_classes" : "label_smoothing");
+  if (job.seeds > 1 && !evaluates())
+    throw Error("several seeds are compared on dev data, and there is none",
+                "`dev_file` FILE, or a `dev_share`", "seeds");
+  // A correlation is as high where all numbers are of the wrong size.
+  if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
+  if (job.baseline && !data.train.labeled)
+    throw Error("baselines learn from labels, and there are none", "`train_file` FILE", "baseline");
+  if (job.baseline && !evaluates())
+    throw Error("baselines are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
+                "baseline");
+  if (!job.metric.empty() && evaluates()) check_metric();
+  make_plan();
+}
+
+// The student says what its teacher says, in the same order.
+void FinetuneSetup::take_labels_of_teacher() {
+  const Config& its = teacher->config();
+  Dataset& train = data.train;
+  if (!job.train_file.empty() && !job.unlabeled_file.empty())
+    unlabeled = read_unlabeled(job.kind, job.unlabeled_file, job.data);
+  if (job.kind == TaskKind::kAnswer) return;
+  const bool number =
+      job.kind != TaskKind::kTag &&
+      (its.problem == Problem::kRegression || (its.problem == Problem::kUnset && its.labels.size() == 1));
+  if (job.kind != TaskKind::kTag && train.labeled && number != (train.problem == Problem::kRegression))
+    throw Error(number ? "the teacher says numbers, but the data has labels"
+                       : "the data has numbers, but the teacher says labels",
+                "data of the kind that the teacher was trained on", "train_file");
+  if (!train.labeled && job.kind != TaskKind::kTag)
+    train.problem = number                                ? Problem::kRegression
+                    : its.problem == Problem::kMultiLabel ? Problem::kMultiLabel
+                                                          : Problem::kSingleLabel;
+  if (unlabeled) unlabeled->problem = train.problem;
+  if (evaluates()) data.dev.problem = train.problem;
+  if (number) return;
+  for (Dataset* rows : {&train, &data.dev, unlabeled ? &*unlabeled : nullptr})
+    if (rows && rows->size() > 0)
+      *rows = with_labels(std::move(*rows), its.labels), rows->labels = its.labels;
+}
+
+// A score that does not exist is said now, not after the first epoch.
+void FinetuneSetup::check_metric() const {
+  Predictions any{.columns = std::max<size_t>(data.dev.labels.size(), 1)};
+  if (job.kind != TaskKind::kTag && job.kind != TaskKind::kAnswer)
+    any.scores.resize(data.dev.size() * any.columns);
+  for (const TaggedSentence& sentence : data.dev.sentences) any.tags.push_back(sentence.tags);
+  any.answers.resize(data.dev.questions.size());
+  const NamedScore first = score(data.dev, any, {.metric = job.metric}).scores.at(0);
+  if (!first.higher_is_better)
+    throw Error(
+        fmt::format("`metric` {} is the better the lower it is, and a checkpoint is chosen by a score "
+                    "that is the better the higher",
+                    first.name),
+        "another score, or none: the task's own", "metric");
+}
+
+void FinetuneSetup::make_plan() {
+  const std::unique_ptr<TaskSource> source = make_source(job.train.seed, nullptr);
+  const Dataset &train = data.train, &dev = data.dev;
+  const size_t rows = train.size() + (unlabeled ? unlabeled->size() : 0);
+  plan = {.train_found = train.found,
+          .dev_found = job.dev_file.empty() ? "" : dev.found,
+          .rows = train.size(),
+          .dev_rows = dev.size(),
+          .bad_rows = train.bad_rows + (job.dev_file.empty() ? 0 : dev.bad_rows),
+          .unlabeled_found = unlabeled ? unlabeled->found : "",
+          .unlabeled_rows = unlabeled ? unlabeled->size() : 0,
+          .model =
+              layers.empty() ? job.model : fmt::format("layers {} of {}", fmt::join(layers, ", "), job.model),
+          .labels = config.labels,
+          .truncated = source->truncated(),
+          .longest = source->longest(),
+          .max_length = max_length,
+          .tokens = source->tokens(),
+          .continues_head = continues_head,
+          .epochs = job.epochs > 0 ? job.epochs : default_epochs(rows),
+          .train = job.train};
+  TrainOptions& o = plan.train;
+  const size_t sequences = source->sequences();
+  if (o.batch == 0) o.batch = std::min(default_batch(rows), std::max<size_t>(sequences, 1));
+  if (o.rate == 0) o.rate = default_rate(config.hidden);
+  const auto in_epoch = double(sequences) / double(o.batch);
+  if (job.epochs == 0) plan.epochs = std::max(plan.epochs, std::round(kFewestSteps / in_epoch));
+  if (job.epochs > 0 || (o.steps == 0 && o.tokens == 0 && o.seconds == 0)) {
+    const auto steps = uint64_t(std::max(1.0, std::ceil(in_epoch * plan.epochs)));
+    o.steps = o.steps > 0 ? std::min(o.steps, steps) : steps;
+  }
+  plan.epochs = double(o.steps) / in_epoch;  // 0 where tokens or time end the run
+  if (o.eval_every == 0) {
+    // Once an epoch, in long epochs every thousand steps or four times; in all not much more than twenty
+    // times.
+    const double times = std::clamp(in_epoch / 1000, 1.0, 4.0);
+    o.eval_every = uint64_t(
+        std::ceil(std::max({1.0, in_epoch / std::floor(times), double(o.steps) / kMostEvaluations})));
+  }
+  if (o.accumulate == 1 && o.batch * source->longest() > kMostTokens)
+    o.accumulate = std::min(o.batch, (o.batch * source->longest() + kMostTokens - 1) / kMostTokens);
+  if (!evaluates()) o.eval_every = 0;
+}
+
+std::unique_ptr<TaskSource> FinetuneSetup::make_source(uint64_t seed, const SoftTargets* taught) const {
+  const double hard = data.train.labeled ? job.teaching.hard_weight.value_or(0.5) : 0;
+  return make_task_source(
+      data.train, *tokenizer,
+      {.encoding = encoding(),
+       .seed = seed,
+       .class_weights = job.balance_classes ? balanced_weights(data.train) : std::vector<float>(),
+       .smoothing = float(job.label_smoothing),
+       .unlabeled = unlabeled ? &*unlabeled : nullptr,
+       .teacher = taught,
+       .hard_weight = hard,
+       .soft_weight = job.teaching.soft_weight.value_or(hard > 0 ? 0.5 : 1),
+       .temperature = float(job.teaching.temperature)});
+}
+
+double FinetuneSetup::largest_dropout() const {
+  const Config& c = config;
+  return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
+}
+
+std::string FinetuneSetup::description() const {
+  nlohmann::ordered_json all = {{"task", name_of(job.kind)},
+                                {"max_length", max_length},
+                                {"epochs", plan.epochs},
+                                {"metric", job.metric},
+                                {"layer_decay", job.layer_decay},
+                                {"balance_classes", job.balance_classes},
+                                {"label_smoothing", job.label_smoothing},
+                                {"dropout", largest_dropout()}};
+  if (job.freeze) all["freeze"] = *job.freeze;
+  if (!job.teaching.teacher.empty())
+    all.update({{"teacher", job.teaching.teacher},
+                {"temperature", job.teaching.temperature},
+                {"hard_weight", job.teaching.hard_weight.value_or(0.5)},
+                {"soft_weight", job.teaching.soft_weight.value_or(0.5)},
+                {"layers", layers}});
+  const auto shape = nlohmann::ordered_json::parse(config.to_json());
+  for (const auto& [key, value] : shape.items()) all["model's " + key] = value;
+  return all.dump();
+}
+
+// Small sets take more epochs: some 30,000 rows seen, which is what BERT's authors' three epochs are for the
+// smaller ones of GLUE and what Mosbach et al. (2021) found steady.
+double default_epochs(size_t rows) {
+  if (rows >= 200'000) return 2;
+  return std::clamp(std::round(30'000 / double(std::max<size_t>(rows, 1))), 3.0, 20.0);
+}
+
+size_t default_batch(size_t rows) { return rows < 10'000 ? 16 : 32; }
+
+// 3e-5 for a width of 768: narrower models take larger steps.
+double default_rate(size_t hidden) { return 3e-5 * 768 / double(hidden); }
+
+}  // namespace bertie

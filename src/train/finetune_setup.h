@@ -1,0 +1,51 @@
+#pragma once
+// What a fine-tuning job becomes before its first step: data, labels, the shape of the model, defaults.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bertie/finetune.h"
+#include "bertie/tokenizer.h"
+#include "train/data/task_source.h"
+#include "train/teaching.h"
+
+namespace bertie {
+
+struct FinetuneSetup {
+  // Reads the data and all of the model but its weights. Error for what makes no sense.
+  FinetuneSetup(const FinetuneJob& given, int threads);
+
+  bool evaluates() const { return data.dev.size() > 0; }
+  double largest_dropout() const;
+  EncodeTasksOptions encoding() const { return {.max_length = max_length, .stride = job.stride}; }
+  // `taught`: what the teacher says; null: there is none, or it was not asked yet.
+  std::unique_ptr<TaskSource> make_source(uint64_t seed, const SoftTargets* taught) const;
+  // A JSON object with what determines a run, for Trainer::Parts.
+  std::string description() const;
+
+  FinetuneJob job;  // with the model and metric that it does not name
+  std::filesystem::path model_folder;
+  std::optional<Tokenizer> tokenizer;
+  Config config;  // of the model that is made
+  SplitDataset data;
+  std::optional<Dataset> unlabeled;
+  std::optional<TaskTeacher> teacher;
+  std::vector<size_t> layers;  // of the teacher, where the model is made of them
+  bool continues_head = false;
+  size_t max_length = 0;
+  FinetunePlan plan;
+
+ private:
+  void take_labels_of_teacher();
+  void check_metric() const;
+  void make_plan();
+};
+
+// The defaults of a job with so many rows for a model of this width (docs/finetuning.md).
+double default_epochs(size_t rows);
+size_t default_batch(size_t rows);
+double default_rate(size_t hidden);
+
+}  // namespace bertie
