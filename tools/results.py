@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fine-tunes real models on GLUE, CoNLL-2003 and SQuAD, row by row, and prints a table of the scores.
+"""Fine-tunes real models on GLUE, CoNLL-2003 and SQuAD, row by row, and prints the table of docs/results.md.
 
     tools/results.py --data TASKS --models MODELS --work DIR            # all rows; what is done is not done again
     tools/results.py --data TASKS --models MODELS --work DIR mrpc rte   # some
@@ -14,29 +14,51 @@ import pathlib
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass, field
 
-# name: (set, model, kind, train, dev, further options, scores shown, other files to measure on)
+BASE, CASED, MINI = "bert-base-uncased", "bert-base-cased", "all-MiniLM-L6-v2"
+THREE = ["--seeds", "3"]
+
+
+@dataclass
+class Row:
+    title: str
+    model: str
+    kind: str
+    train: str
+    dev: str
+    options: list
+    scores: list  # that are shown
+    others: list = field(default_factory=list)  # files that the result is measured on too
+    teacher: str = ""  # another row, whose student this is
+    first: int = 0  # rows of the training file, where not all
+
+
+def glue(name, model, kind, options, scores, **more):
+    return Row(name, model, kind, f"glue/{name}/train.tsv", f"glue/{name}/dev.tsv", options, scores, **more)
+
+
+def conll(model, options):
+    return Row("CoNLL-2003", model, "tag", "conll2003/eng.train", "conll2003/eng.testa", options, ["f1"],
+               ["conll2003/eng.testb"])
+
+
 ROWS = {
-    "rte": ("RTE", "bert-base-uncased", "pair", "glue/RTE/train.tsv", "glue/RTE/dev.tsv",
-            ["--seeds", "3"], ["accuracy"], []),
-    "mrpc": ("MRPC", "bert-base-uncased", "pair", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv",
-             ["--seeds", "3"], ["accuracy", "f1"], []),
-    "stsb": ("STS-B", "bert-base-uncased", "pair", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv",
-             ["--seeds", "3"], ["pearson", "spearman"], []),
-    "cola": ("CoLA", "bert-base-uncased", "classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv",
-             ["--seeds", "3", "--metric", "matthews"], ["matthews"], []),
-    "sst2": ("SST-2", "bert-base-uncased", "classify", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv",
-             [], ["accuracy"], []),
-    "conll": ("CoNLL-2003", "bert-base-cased", "tag", "conll2003/eng.train", "conll2003/eng.testa",
-              [], ["f1"], ["conll2003/eng.testb"]),
-    "squad": ("SQuAD 1.1 by article", "bert-base-uncased", "answer", "squad/train-by-article.json",
-              "squad/eval-by-article.json", [], ["exact_match", "f1"], []),
-    "minilm-mrpc": ("MRPC", "all-MiniLM-L6-v2", "pair", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv",
-                    ["--seeds", "3"], ["accuracy", "f1"], []),
-    "minilm-stsb": ("STS-B", "all-MiniLM-L6-v2", "pair", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv",
-                    ["--seeds", "3"], ["pearson", "spearman"], []),
-    "minilm-conll": ("CoNLL-2003", "all-MiniLM-L6-v2", "tag", "conll2003/eng.train", "conll2003/eng.testa",
-                     ["--seeds", "3"], ["f1"], ["conll2003/eng.testb"]),
+    "cola": glue("CoLA", BASE, "classify", [*THREE, "--metric", "matthews"], ["matthews"]),
+    "rte": glue("RTE", BASE, "pair", [*THREE, "--epochs", "5"], ["accuracy"]),
+    "mrpc": glue("MRPC", BASE, "pair", [*THREE, "--epochs", "5"], ["accuracy", "f1"]),
+    "stsb": glue("STS-B", BASE, "pair", [*THREE, "--epochs", "4"], ["pearson", "spearman"]),
+    "conll": conll(CASED, []),
+    "sst2": glue("SST-2", BASE, "classify", ["--epochs", "2"], ["accuracy"]),
+    "squad": Row("SQuAD 1.1 by article", BASE, "answer", "squad/train-by-article.json", "squad/eval-by-article.json",
+                 ["--epochs", "2"], ["exact_match", "f1"]),
+    "minilm-mrpc": glue("MRPC", MINI, "pair", THREE, ["accuracy", "f1"]),
+    "minilm-stsb": glue("STS-B", MINI, "pair", THREE, ["pearson", "spearman"]),
+    "minilm-conll": conll(MINI, THREE),
+    "minilm-sst2": glue("SST-2", MINI, "classify", THREE, ["accuracy"], first=20_000),
+    "sst2-student": glue("SST-2", "4 layers, taught", "classify", ["--layers", "4"], ["accuracy"], teacher="sst2"),
+    "sst2-alone": glue("SST-2", "4 layers, labels alone", "classify",
+                       ["--layers", "4", "--soft-weight", "0", "--hard-weight", "1"], ["accuracy"], teacher="sst2"),
 }
 
 
@@ -48,44 +70,52 @@ def cpu():
 
 
 def run_row(name, a):
-    _, model, kind, train, dev, more, _, others = ROWS[name]
+    row = ROWS[name]
     out = a.work / name
     done = out / "row.json"
     if done.exists():
         print(f"{name}: done", file=sys.stderr)
         return
     data = a.data.resolve()
+    train = data / row.train
+    if row.first:
+        train = a.work / f"{name}-train{train.suffix}"
+        lines = (data / row.train).read_text(encoding="utf-8").split("\n")
+        train.write_text("\n".join(lines[:row.first + 1]) + "\n", encoding="utf-8")  # and the header
     resume = ["--resume"] if (out / "run").exists() else []
-    command = [a.bertie, "finetune", kind, "-m", a.models / model, "--train", data / train, "--dev", data / dev,
-               "-o", out, *more, *resume]
+    start = ["distill", row.kind, "--teacher", a.work / row.teacher] if row.teacher else \
+        ["finetune", row.kind, "-m", a.models / row.model]
+    command = [a.bertie, *start, "--train", train, "--dev", data / row.dev, "-o", out, *row.options, *resume]
     print(f"{name}: {' '.join(map(str, command))}", file=sys.stderr)
     subprocess.run(list(map(str, command)), check=True)
-    row = json.loads((out / "metrics.json").read_text())
-    row["cpu"] = cpu()
-    row["elsewhere"] = {}
-    for other in others:
-        printed = subprocess.run([a.bertie, "evaluate", kind, "-m", out, "--data", data / other, "--json", "-q"],
+    result = json.loads((out / "metrics.json").read_text())
+    result["cpu"] = cpu()
+    result["elsewhere"] = {}
+    for other in row.others:
+        printed = subprocess.run([a.bertie, "evaluate", row.kind, "-m", out, "--data", data / other, "--json", "-q"],
                                  check=True, stdout=subprocess.PIPE, text=True).stdout
-        row["elsewhere"][other] = json.loads(printed.splitlines()[0])["scores"]
-    done.write_text(json.dumps(row, indent=1) + "\n")
+        result["elsewhere"][other] = json.loads(printed.splitlines()[0])["scores"]
+    done.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def table(a):
-    print("| set | model | score | mean ± deviation | best | seeds | hours | machine |\n|---|---|---|---|---|---|---|---|")
-    for name, (title, model, _, _, dev, _, shown, others) in ROWS.items():
+    print("| set | model | score | mean ± deviation | best | seeds | epochs | hours | machine |\n"
+          "|---|---|---|---|---|---|---|---|---|")
+    for name, row in ROWS.items():
         file = a.work / name / "row.json"
         if not file.exists():
             continue
-        row = json.loads(file.read_text())
-        hours = sum(seed["seconds"] for seed in row["seeds"]) / 3600
-        for score in shown:
-            over = row.get("over_seeds", {}).get(score)
+        done = json.loads(file.read_text())
+        hours = sum(seed["seconds"] for seed in done["seeds"]) / 3600
+        for score in row.scores:
+            over = done.get("over_seeds", {}).get(score)
             mean = f"{100 * over['mean']:.1f} ± {100 * over['deviation']:.1f}" if over else "–"
-            best = f"{100 * row['scores'][score]:.1f}"
-            for other in others:
-                best += f"; {pathlib.Path(other).name} {100 * row['elsewhere'][other][score]:.1f}"
-            print(f"| {title}, {pathlib.Path(dev).name} | {model} | {score} | {mean} | {best} | "
-                  f"{len(row['seeds'])} | {hours:.2f} | {row['cpu']} |")
+            best = f"{100 * done['scores'][score]:.1f}"
+            for other in row.others:
+                best += f"; {pathlib.Path(other).name} {100 * done['elsewhere'][other][score]:.1f}"
+            title = f"{row.title}{f', {row.first:,} rows' if row.first else ''}, {pathlib.Path(row.dev).name}"
+            print(f"| {title} | {row.model} | {score} | {mean} | {best} | {len(done['seeds'])} | "
+                  f"{done['options']['epochs']:.3g} | {hours:.2f} | {done['cpu']} |")
 
 
 def main():
