@@ -159,7 +159,7 @@ struct PretrainJob {
   std::filesystem::path config = {};
   std::filesystem::path from = {};    // a checkpoint whose weights are the start
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
-  Teaching teaching = {};             // with the objective mlm: a student of a masked language model
+  Teaching teaching = {};             // with the objectives mlm and causal: a student of a language model
   size_t max_length = 128;            // of a sequence, special tokens included
   // Of the mlm objectives only: share of tokens to mask; masked tokens of a sequence at most (0: as many as
   // mask_rate says); all pieces of a word or none.

@@ -27,6 +27,21 @@ Option resume_option() {
   return {.name = "resume", .help = "go on with the run in --out", .to = &Settings::resume};
 }
 
+Option size_option(std::string_view help) {
+  return {.name = "size",
+          .argument = "NAME",
+          .help = help,
+          .to = &Settings::model_size,
+          .choices = size_choices()};
+}
+
+Option config_option() {
+  return {.name = "config",
+          .argument = "FILE",
+          .help = "its config.json, instead of a size",
+          .to = &Settings::config};
+}
+
 std::vector<Option> model_options() {
   return {{.name = "data",
            .letter = 'd',
@@ -34,15 +49,8 @@ std::vector<Option> model_options() {
            .help = "shards from bertie prepare",
            .to = &Settings::data},
           out_option("folder for checkpoints and logs"),
-          {.name = "size",
-           .argument = "NAME",
-           .help = "model to train",
-           .to = &Settings::model_size,
-           .choices = size_choices()},
-          {.name = "config",
-           .argument = "FILE",
-           .help = "its config.json, instead of a size",
-           .to = &Settings::config},
+          size_option("model to train"),
+          config_option(),
           {.name = "from",
            .argument = "DIR",
            .help = "checkpoint whose weights are the start; its model too, unless --config says otherwise",
@@ -102,14 +110,17 @@ std::vector<Option> batch_options(std::string_view batch, std::string_view accum
            .example = "0.1"}};
 }
 
+Option length_option() {
+  return {.name = "max-length",
+          .argument = "N",
+          .help = "tokens of a sequence, special ones included",
+          .standard = "128",
+          .to = &Settings::max_length,
+          .least = 8};
+}
+
 std::vector<Option> mask_options() {
-  return {{.name = "max-length",
-           .argument = "N",
-           .help = "tokens of a sequence, special ones included",
-           .standard = "128",
-           .to = &Settings::max_length,
-           .least = 8},
-          {.name = "mask-rate",
+  return {{.name = "mask-rate",
            .argument = "P",
            .help = "share of tokens to mask",
            .standard = "0.15",
@@ -270,7 +281,7 @@ std::vector<Option> head_options() {
       {.name = "epochs",
        .argument = "E",
        .help = "how often each row is seen",
-       .standard = "3; up to 20 below 10,000 rows",
+       .standard = "3; more below 10,000 rows: up to 20, or 100 steps",
        .to = &Settings::epochs},
       {.name = "seeds",
        .argument = "N",
@@ -282,7 +293,7 @@ std::vector<Option> head_options() {
       {.name = "metric",
        .argument = "NAME",
        .help = "score that says which checkpoint is the best: accuracy, f1, matthews, pearson and so on",
-       .standard = "the task's first",
+       .standard = "the task's first; for numbers r2",
        .to = &Settings::metric},
       {.name = "freeze",
        .argument = "N",
@@ -322,10 +333,11 @@ constexpr std::string_view kAboutDistill =
     "for every row, softened by --temperature, and from the labels. What the teacher says is computed once "
     "and kept in --out. --unlabeled brings rows that have no labels, plain text too; with it --train may be "
     "missing.\n\n"
-    "For lm the teacher is a masked language model, and the student learns from --data, shards of bertie "
+    "For lm the teacher is a language model, and the student learns from --data, shards of bertie "
     "prepare with the teacher's tokenizer, as DistilBERT did: from the teacher's words, from the masked "
     "tokens, and from where the teacher's hidden states point. The teacher reads each batch as it comes.\n\n"
-    "Without --model the student begins as some of the teacher's layers: half of them, or --layers.";
+    "Without --model the student begins as some of the teacher's layers: half of them, or --layers. For lm "
+    "it may be a fresh one of another --size or --config.";
 
 std::vector<Option> teacher_options() {
   return {{.name = "teacher",
@@ -366,12 +378,14 @@ std::vector<Option> teacher_options() {
            .argument = "W",
            .help = "lm: of the angle between last hidden states",
            .standard = "1",
-           .to = &Settings::hidden_weight}};
+           .to = &Settings::hidden_weight},
+          size_option("lm: a fresh student of this size"),
+          config_option()};
 }
 
 std::vector<Choice> student_choices() {
   std::vector<Choice> choices = task_choices();
-  choices.push_back({"lm", "a masked language model, to be fine-tuned later", kDistillLm});
+  choices.push_back({"lm", "a language model, to be fine-tuned later", kDistillLm});
   return choices;
 }
 
@@ -384,9 +398,13 @@ std::vector<Command> train_commands() {
        .most_words = 0,
        .summary = "make a BERT from prepared text",
        .about = kAbout,
-       .options = chapters({model_options(), limit_options("20000, where there is no other limit"),
-                            batch_options("64", "1"), mask_options(),
-                            step_options("0.128 / hidden size: 1e-3 for tiny", "20"), held_out_options(),
+       .options = chapters({model_options(),
+                            limit_options("20000, where there is no other limit"),
+                            batch_options("64", "1"),
+                            {length_option()},
+                            mask_options(),
+                            step_options("0.128 / hidden size: 1e-3 for tiny", "20"),
+                            held_out_options(),
                             care_options()}),
        .examples = {{"bertie pretrain --data shards --size tiny --out run", "a small one, to begin with"},
                     {"bertie pretrain --data shards --size mini --time 8h --out run", "over night"},
@@ -421,8 +439,8 @@ std::vector<Command> train_commands() {
        .summary = "make a small model that says what a large one says",
        .about = kAboutDistill,
        .choices = student_choices(),
-       .options = chapters({teacher_options(), task_data_options(), labelled_data_options(), head_options(),
-                            limit_options("as --epochs says; lm: 20000"),
+       .options = chapters({teacher_options(), mask_options(), task_data_options(), labelled_data_options(),
+                            head_options(), limit_options("as --epochs says; lm: 20000"),
                             batch_options("16; 32 from 10,000 rows on; lm: 64", "as memory asks for; lm: 1"),
                             step_options("0.023 / hidden size; lm: 0.128 / hidden size", "0; lm: 20"),
                             care_options()}),

@@ -366,7 +366,7 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
 LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                       Matrix<float> d_hidden) const {
   const Arena::Scope scope(pass.arena);
-  if (!term.teacher_hidden.empty() && !term.teacher_model) return direction(term, hidden, d_hidden);
+  if (!term.teacher_hidden.empty() && !term.teacher_model) return cosine(term, hidden, d_hidden);
   if (term.head == Head::kAnswer) return answer(batch, term, hidden, d_hidden);
   const std::span<const int32_t> from = rows_for(w, term.head, batch, term.rows, pass);
   const size_t rows = from.size();
@@ -428,7 +428,7 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   return sum;
 }
 
-LossSum HeadLoss::direction(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const {
+LossSum HeadLoss::cosine(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const {
   LossSum sum;
   for (size_t t = 0; t < hidden.rows() && !pass.counting(); ++t) {
     const std::span<const float> h = hidden[t], g = term.teacher_hidden[t];
@@ -443,11 +443,11 @@ LossSum HeadLoss::direction(const LossTerm& term, Matrix<const float> hidden, Ma
       ++sum.loss;
       continue;
     }
-    const double cosine = hg / std::sqrt(hh * gg);
-    sum.loss += 1 - cosine;
+    const double cos = hg / std::sqrt(hh * gg);
+    sum.loss += 1 - cos;
     for (size_t i = 0; i < h.size() && gradient; ++i)
       d_hidden(t, i) +=
-          float(double(term.scale) * (cosine * double(h[i]) / hh - double(g[i]) / std::sqrt(hh * gg)));
+          float(double(term.scale) * (cos * double(h[i]) / hh - double(g[i]) / std::sqrt(hh * gg)));
   }
   return sum;
 }

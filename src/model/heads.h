@@ -52,8 +52,8 @@ struct HeadLoss {
               Matrix<float> d_hidden) const;
 
  private:
-  // Where a teacher's hidden states point to.
-  LossSum direction(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const;
+  // 1 − cos of the hidden states and a teacher's.
+  LossSum cosine(const LossTerm& term, Matrix<const float> hidden, Matrix<float> d_hidden) const;
   LossSum answer(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
                  Matrix<float> d_hidden) const;
   LossSum loss_of(const LossTerm& term, Matrix<float> logits) const;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "bertie/error.h"
+#include "core/checked.h"
 #include "model/access.h"
 #include "model/heads.h"
 #include "model/parameters.h"
@@ -185,7 +186,8 @@ class ModelLearner final : public NetworkLearner<Weights> {
     for (TensorSpec& t : tensors) {
       if (!t.name.starts_with(prefix)) continue;
       const size_t end = t.name.find('.', prefix.size());
-      const size_t layer = std::stoul(t.name.substr(prefix.size(), end - prefix.size()));
+      size_t layer = 0;
+      parse_number(std::string_view(t.name).substr(prefix.size(), end - prefix.size()), layer);
       t.name.replace(prefix.size(), end - prefix.size(), std::to_string(layers.at(layer)));
     }
     return tensors;

@@ -3,6 +3,7 @@
 //   OUT/                 the model: config.json, model.safetensors, tokenizer, metrics.json, README.md
 //   OUT/run/seed-1/      log.jsonl and, while it is trained, checkpoints; result.json when it is done
 //   OUT/run/baselines.json   what simpler models came to, where that was asked for
+//   OUT/run/teacher*     a teacher's logits and scores
 //
 // A seed that is better than those before it replaces the model in OUT; then its checkpoints go. What is
 // killed anywhere continues with `resume`: a seed with a result.json is not done again.
@@ -61,6 +62,8 @@ class Finetuning {
     result_.folder = job_.train.out;
     result_.rows = plan_.rows, result_.dev_rows = plan_.dev_rows;
     try {
+      // What is wrong with the model is said before the long work.
+      if (setup_.teacher || job_.baseline) first_learner_ = make_fresh_learner(job_.train.seed);
       if (setup_.teacher) ask_teacher();
       if (first_rank() && job_.baseline) measure_baselines();
       for (size_t i = 0; i < job_.seeds && result_.end != TrainEnd::kStopped; ++i)
@@ -82,18 +85,24 @@ class Finetuning {
 
   // Once, for all seeds and epochs; and how good the teacher is itself.
   void ask_teacher() {
-    TaskTeacher::Question question{.data = {&setup_.data.train},
-                                   .encoding = setup_.encoding(),
-                                   .file = job_.train.out / "run" / "teacher.bin"};
-    if (setup_.unlabeled) question.data.push_back(&*setup_.unlabeled);
-    if (job_.kind != TaskKind::kAnswer) question.encoding.max_length = setup_.teacher->max_length();
-    taught_ = setup_.teacher->ask(question, ranks_, [this](size_t done, size_t all) {
+    const fs::path run = job_.train.out / "run", kept = run / "teacher.json";
+    TaskTeacher::Request request{
+        .data = {&setup_.data.train}, .encoding = setup_.encoding(), .folder = run, .tokens = setup_.tokens};
+    if (setup_.unlabeled) request.data.push_back(&*setup_.unlabeled);
+    if (job_.kind != TaskKind::kAnswer) request.encoding.max_length = setup_.teacher->max_length();
+    taught_ = setup_.teacher->soft_targets(request, ranks_, [this](size_t done, size_t all) {
       if (first_rank() && events_.taught) events_.taught(done, all);
-      if (events_.stop && ranks_.size() == 1 && events_.stop()) throw Trainer::EvaluationStopped{};
+      return events_.stop && events_.stop();
     });
-    if (first_rank() && evaluates())
-      result_.teacher = measure(load(setup_.teacher->folder(), {.threads = threads_})).scores;
+    const fs::path folder = setup_.teacher->folder();
     setup_.teacher.reset();
+    if (!first_rank() || !evaluates()) return;
+    if (job_.train.resume && fs::exists(kept)) {
+      result_.teacher = seed_from_json(std::string(io::MappedFile(kept).text()), kept.string()).scores;
+    } else {
+      result_.teacher = measure(load(folder, {.threads = threads_})).scores;
+      write_file(kept, to_json(SeedResult{.scores = result_.teacher}) + "\n");
+    }
   }
 
   // A folder with a model that somebody else made is not written over.
@@ -174,7 +183,8 @@ class Finetuning {
       if (first_rank()) keep(seed_from_json(std::string(io::MappedFile(done).text()), done.string()), {});
       return;
     }
-    const std::unique_ptr<Learner> learner = make_fresh_learner(seed);
+    const std::unique_ptr<Learner> learner =
+        first_learner_ && seed == job_.train.seed ? std::move(first_learner_) : make_fresh_learner(seed);
     const std::unique_ptr<TaskSource> source = setup_.make_source(seed, taught_ ? &*taught_ : nullptr);
     TrainOptions options = plan_.train;
     options.out = folder, options.seed = seed;
@@ -259,6 +269,7 @@ class Finetuning {
   const FinetunePlan& plan_ = setup_.plan;
   std::optional<io::FolderLock> lock_;
   std::optional<SoftTargets> taught_;
+  std::unique_ptr<Learner> first_learner_;
   FinetuneResult result_;
 };
 

@@ -57,6 +57,13 @@ std::string_view pipeline_of(TaskKind kind) {
   return kind == TaskKind::kAnswer ? "question-answering" : "text-classification";
 }
 
+// What the model was at first, without the path to it.
+std::string began_as(const FinetuneReport& r) {
+  std::string words = r.plan.model;
+  if (words.ends_with(r.job.model)) words.resize(words.size() - r.job.model.size());
+  return words + file_name(r.job.model);
+}
+
 std::string labels_in_words(const std::vector<std::string>& labels) {
   constexpr size_t kMost = 30;
   std::string out;
@@ -134,22 +141,26 @@ MeanScore mean_score(const std::vector<SeedResult>& seeds, const std::string& na
 
 std::string metrics_json(const FinetuneReport& r) {
   const TrainOptions& o = r.plan.train;
-  Json all = {
-      {"task", name_of(r.job.kind)},
-      {"model", r.job.model},
-      {"train",
-       {{"file", file_name(r.job.train_file)}, {"rows", r.plan.rows}, {"format", r.plan.train_found}}},
-      {"options",
-       {{"epochs", r.plan.epochs},
-        {"steps", o.steps},
-        {"batch", o.batch},
-        {"rate", o.rate},
-        {"max_length", r.plan.max_length}}}};
+  const bool labeled = !r.job.train_file.empty();
+  Json all = {{"task", name_of(r.job.kind)},
+              {"model", r.job.model},
+              {"train",
+               {{"file", file_name(labeled ? r.job.train_file : r.job.unlabeled_file)},
+                {"rows", r.plan.rows},
+                {"format", r.plan.train_found}}},
+              {"options",
+               {{"epochs", r.plan.epochs},
+                {"steps", o.steps},
+                {"batch", o.batch},
+                {"rate", o.rate},
+                {"max_length", r.plan.max_length}}}};
   if (const Teaching& t = r.job.teaching; !t.teacher.empty()) {
     all["teacher"] = {
         {"model", t.teacher}, {"temperature", t.temperature}, {"scores", scores_of(r.result.teacher)}};
-    if (r.plan.unlabeled_rows > 0)
-      all["unlabeled"] = {{"file", file_name(r.job.unlabeled_file)}, {"rows", r.plan.unlabeled_rows}};
+    all["teacher"]["student"] = began_as(r);
+    if (!r.job.unlabeled_file.empty())
+      all["unlabeled"] = {{"file", file_name(r.job.unlabeled_file)},
+                          {"rows", labeled ? r.plan.unlabeled_rows : r.plan.rows}};
   }
   if (r.plan.dev_rows > 0)
     all["dev"] = {{"file", r.job.dev_file.empty() ? "" : file_name(r.job.dev_file)},
@@ -174,8 +185,9 @@ std::string model_card(const FinetuneReport& r) {
   const TrainOptions& o = r.plan.train;
   std::string out = fmt::format(
       "---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n- bertie\n---\n\n"
-      "# {} fine-tuned: {}\n\n",
-      pipeline_of(r.job.kind), file_name(r.job.model), name_of(r.job.kind));
+      "# {} {}: {}\n\n",
+      pipeline_of(r.job.kind), file_name(r.job.model),
+      r.job.teaching.teacher.empty() ? "fine-tuned" : "as a student", name_of(r.job.kind));
   const bool labeled = !r.job.train_file.empty();
   out += fmt::format("Trained by Bertie {} on {} rows of `{}` ({}).\n\n", BERTIE_VERSION, r.plan.rows,
                      file_name(labeled ? r.job.train_file : r.job.unlabeled_file), r.plan.train_found);
@@ -185,7 +197,7 @@ std::string model_card(const FinetuneReport& r) {
                        labeled && r.plan.unlabeled_rows > 0
                            ? fmt::format(", also of {} rows without labels", r.plan.unlabeled_rows)
                            : "",
-                       r.plan.model);
+                       began_as(r));
   if (r.job.kind != TaskKind::kAnswer && !r.plan.labels.empty())
     out += fmt::format("Labels: {}.\n\n", labels_in_words(r.plan.labels));
   if (!r.job.command.empty()) out += fmt::format("```sh\n{}\n```\n\n", r.job.command);

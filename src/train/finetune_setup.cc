@@ -93,7 +93,10 @@ std::vector<float> balanced_weights(const Dataset& data) {
 FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given) {
   check_job(job);
   const Teaching& teaching = job.teaching;
-  if (!teaching.teacher.empty()) teacher.emplace(teaching.teacher, job.kind, threads);
+  if (!teaching.teacher.empty()) {
+    teacher.emplace(teaching.teacher, job.kind, threads);
+    take_problem_of_teacher();
+  }
   const bool of_teacher = job.model.empty();
   if (of_teacher) job.model = teaching.teacher;
   const ModelFiles inside = transformer_files(ModelFiles(job.model));
@@ -133,19 +136,24 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given)
     config.dropout = config.attention_dropout = job.dropout;
     config.classifier_dropout = config.embedding_dropout = -1;  // as dropout
   }
-  const size_t most = std::min(config.max_tokens(), tokenizer->model_max_length());
+  size_t most = std::min(config.max_tokens(), tokenizer->model_max_length());
+  // Answers are places among tokens: both read the same.
+  if (teacher && job.kind == TaskKind::kAnswer) most = std::min(most, teacher->max_length());
   max_length = job.max_length > 0              ? job.max_length
                : job.kind == TaskKind::kAnswer ? std::min(most, kAnswerLength)
                                                : most;
-  if (max_length > config.max_tokens())
-    throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", max_length,
-                            config.max_tokens()),
-                fmt::format("`max_length` {}", config.max_tokens()), "max_length");
+  if (max_length > config.max_tokens() || (job.kind == TaskKind::kAnswer && teacher && max_length > most))
+    throw Error(fmt::format("sequences of {} tokens are too long: the model{} reads {} at most", max_length,
+                            teacher ? " or its teacher" : "", most),
+                fmt::format("`max_length` {}", most), "max_length");
   const bool classes = job.kind == TaskKind::kTag ||
                        (job.kind != TaskKind::kAnswer && data.train.problem == Problem::kSingleLabel);
   if (!classes && (job.balance_classes || job.label_smoothing > 0))
     throw Error("class weights and label smoothing are for tasks with one class of several", "leave them out",
                 job.balance_classes ? "balance_classes" : "label_smoothing");
+  if (loss_weights().hard == 0 && (job.balance_classes || job.label_smoothing > 0))
+    throw Error("class weights and label smoothing are for labels, which this student does not hear",
+                "leave them out", job.balance_classes ? "balance_classes" : "label_smoothing");
   if (job.seeds > 1 && !evaluates())
     throw Error("several seeds are compared on dev data, and there is none",
                 "`dev_file` FILE, or a `dev_share`", "seeds");
@@ -160,30 +168,27 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given)
   make_plan();
 }
 
+// Labels are read as the teacher's are: five rows may have no fraction in them, or no list.
+void FinetuneSetup::take_problem_of_teacher() {
+  const std::optional<Problem> its = problem_of(teacher->config(), job.kind);
+  if (!its) return;
+  if (job.data.problem == Problem::kUnset) job.data.problem = *its;
+  if (job.data.problem != *its)
+    throw Error("the teacher's labels are not of this kind",
+                "leave `problem` out: it is what the teacher was trained for", "problem");
+}
+
 // The student says what its teacher says, in the same order.
 void FinetuneSetup::take_labels_of_teacher() {
-  const Config& its = teacher->config();
-  Dataset& train = data.train;
   if (!job.train_file.empty() && !job.unlabeled_file.empty())
     unlabeled = read_unlabeled(job.kind, job.unlabeled_file, job.data);
-  if (job.kind == TaskKind::kAnswer) return;
-  const bool number =
-      job.kind != TaskKind::kTag &&
-      (its.problem == Problem::kRegression || (its.problem == Problem::kUnset && its.labels.size() == 1));
-  if (job.kind != TaskKind::kTag && train.labeled && number != (train.problem == Problem::kRegression))
-    throw Error(number ? "the teacher says numbers, but the data has labels"
-                       : "the data has numbers, but the teacher says labels",
-                "data of the kind that the teacher was trained on", "train_file");
-  if (!train.labeled && job.kind != TaskKind::kTag)
-    train.problem = number                                ? Problem::kRegression
-                    : its.problem == Problem::kMultiLabel ? Problem::kMultiLabel
-                                                          : Problem::kSingleLabel;
-  if (unlabeled) unlabeled->problem = train.problem;
-  if (evaluates()) data.dev.problem = train.problem;
-  if (number) return;
-  for (Dataset* rows : {&train, &data.dev, unlabeled ? &*unlabeled : nullptr})
-    if (rows && rows->size() > 0)
-      *rows = with_labels(std::move(*rows), its.labels), rows->labels = its.labels;
+  for (Dataset* rows : {&data.train, &data.dev, unlabeled ? &*unlabeled : nullptr}) {
+    if (!rows || rows->size() == 0 || job.kind == TaskKind::kAnswer) continue;
+    if (job.kind != TaskKind::kTag) rows->problem = job.data.problem;
+    if (rows->problem == Problem::kRegression) continue;
+    *rows = with_labels(std::move(*rows), teacher->config().labels);
+    rows->labels = teacher->config().labels;  // also of rows that have none
+  }
 }
 
 // A score that does not exist is said now, not after the first epoch.
@@ -223,6 +228,7 @@ void FinetuneSetup::make_plan() {
           .continues_head = continues_head,
           .epochs = job.epochs > 0 ? job.epochs : default_epochs(rows),
           .train = job.train};
+  tokens = source->checksum();
   TrainOptions& o = plan.train;
   const size_t sequences = source->sequences();
   if (o.batch == 0) o.batch = std::min(default_batch(rows), std::max<size_t>(sequences, 1));
@@ -246,8 +252,19 @@ void FinetuneSetup::make_plan() {
   if (!evaluates()) o.eval_every = 0;
 }
 
+FinetuneSetup::LossWeights FinetuneSetup::loss_weights() const {
+  const Teaching& t = job.teaching;
+  if (t.teacher.empty()) return {};
+  const double hard = data.train.labeled ? t.hard_weight.value_or(0.5) : 0;
+  const double soft = t.soft_weight.value_or(hard > 0 ? 0.5 : 1);
+  if (hard == 0 && soft == 0)
+    throw Error("without labels and with a `soft_weight` of 0 there is nothing to learn",
+                "a `soft_weight` above 0", "soft_weight");
+  return {hard, soft};
+}
+
 std::unique_ptr<TaskSource> FinetuneSetup::make_source(uint64_t seed, const SoftTargets* taught) const {
-  const double hard = data.train.labeled ? job.teaching.hard_weight.value_or(0.5) : 0;
+  const LossWeights weights = loss_weights();
   return make_task_source(
       data.train, *tokenizer,
       {.encoding = encoding(),
@@ -256,8 +273,8 @@ std::unique_ptr<TaskSource> FinetuneSetup::make_source(uint64_t seed, const Soft
        .smoothing = float(job.label_smoothing),
        .unlabeled = unlabeled ? &*unlabeled : nullptr,
        .teacher = taught,
-       .hard_weight = hard,
-       .soft_weight = job.teaching.soft_weight.value_or(hard > 0 ? 0.5 : 1),
+       .hard_weight = weights.hard,
+       .soft_weight = weights.soft,
        .temperature = float(job.teaching.temperature)});
 }
 
@@ -279,8 +296,8 @@ std::string FinetuneSetup::description() const {
   if (!job.teaching.teacher.empty())
     all.update({{"teacher", job.teaching.teacher},
                 {"temperature", job.teaching.temperature},
-                {"hard_weight", job.teaching.hard_weight.value_or(0.5)},
-                {"soft_weight", job.teaching.soft_weight.value_or(0.5)},
+                {"hard_weight", loss_weights().hard},
+                {"soft_weight", loss_weights().soft},
                 {"layers", layers}});
   const auto shape = nlohmann::ordered_json::parse(config.to_json());
   for (const auto& [key, value] : shape.items()) all["model's " + key] = value;

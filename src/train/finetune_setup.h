@@ -22,6 +22,11 @@ struct FinetuneSetup {
   EncodeTasksOptions encoding() const { return {.max_length = max_length, .stride = job.stride}; }
   // `taught`: what the teacher says; null: there is none, or it was not asked yet.
   std::unique_ptr<TaskSource> make_source(uint64_t seed, const SoftTargets* taught) const;
+  // Of the labels and of the teacher, in the loss.
+  struct LossWeights {
+    double hard = 1, soft = 0;
+  };
+  LossWeights loss_weights() const;
   // A JSON object with what determines a run, for Trainer::Parts.
   std::string description() const;
 
@@ -35,9 +40,11 @@ struct FinetuneSetup {
   std::vector<size_t> layers;  // of the teacher, where the model is made of them
   bool continues_head = false;
   size_t max_length = 0;
+  uint64_t tokens = 0;  // EncodedTasks::checksum of the rows
   FinetunePlan plan;
 
  private:
+  void take_problem_of_teacher();
   void take_labels_of_teacher();
   void check_metric() const;
   void make_plan();

@@ -87,6 +87,8 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
   if (!job.size.empty()) {
     config = config_of_size(job.size, causal);
     config.vocabulary = tokenizer.vocab_size();
+    if (!job.teaching.teacher.empty())  // its table may be longer than its tokenizer
+      config.vocabulary = Config::load(find_model(job.teaching.teacher)).vocabulary;
     if (causal)
       config.bos_id = config.eos_id = end_of_text(tokenizer);
     else
@@ -167,6 +169,10 @@ void add_teacher(const PretrainJob& job, const Tokenizer& tokenizer, const Confi
     throw Error(fmt::format("sequences of {} tokens are too long: the teacher reads {} at most",
                             job.max_length, its.max_tokens()),
                 fmt::format("`max_length` {}", its.max_tokens()), "max_length");
+  if (its.vocabulary != student.vocabulary)
+    throw Error(
+        fmt::format("the student knows {} tokens, but its teacher {}", student.vocabulary, its.vocabulary),
+        "a student whose vocabulary is as large as the teacher's", "teacher");
   const bool same_width = its.hidden == student.hidden;
   if (!same_width && t.hidden_weight.value_or(0) > 0)
     throw Error(fmt::format("hidden states of {} numbers cannot point where the teacher's, of {}, do",
@@ -180,11 +186,9 @@ void add_teacher(const PretrainJob& job, const Tokenizer& tokenizer, const Confi
       .temperature = float(t.temperature),
       .threads = threads};
   setup.source = make_taught_source(std::move(setup.source), teacher.model, how);
-  setup.teaching = {{"teacher", t.teacher},
-                    {"temperature", t.temperature},
-                    {"hard_weight", how.hard_weight},
-                    {"soft_weight", how.soft_weight},
-                    {"hidden_weight", how.hidden_weight}};
+  setup.teaching = {{"teacher", t.teacher},           {"teacher's weights", weights_checksum(teacher.folder)},
+                    {"temperature", t.temperature},   {"hard_weight", how.hard_weight},
+                    {"soft_weight", how.soft_weight}, {"hidden_weight", how.hidden_weight}};
   if (!job.from.empty() || !job.size.empty() || !job.config.empty()) return;
   setup.start.layers = student_layers(t, its.layers);
   setup.teaching["layers"] = setup.start.layers;

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <set>
 
 #include "bertie/error.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "io/safetensors.h"
 #include "tasks/modules.h"
-#include "train/loop/batch_step.h"
+#include "train/loop/trainer.h"
 #include "train/ranks/rank_checks.h"
 
 namespace bertie {
@@ -29,11 +29,11 @@ fs::path teacher_folder(const std::string& name) {
   return *files.folder();
 }
 
-// Answers, part after part: the magic word, the key, then of each part how many numbers, the numbers, and
+// Logits, part after part: the magic word, the key, then of each part how many numbers, the numbers, and
 // their checksum. What comes after the last whole part is written anew.
-class AnswerFile {
+class LogitsFile {
  public:
-  AnswerFile(fs::path path, uint64_t key) : path_(std::move(path)), key_(key) {
+  LogitsFile(fs::path path, uint64_t key) : path_(std::move(path)), key_(key) {
     std::error_code error;
     if (!fs::is_regular_file(path_, error)) return;
     file_.emplace(path_);
@@ -110,8 +110,24 @@ void check_teaching(const Teaching& t) {
       throw Error(fmt::format("`{}` {} is not a number from 0 on", field, *weight),
                   fmt::format("`{}` 1", field), field);
   };
-  check(t.soft_weight, "soft_weight"), check(t.hard_weight, "hard_weight");
+  check(t.soft_weight, "soft_weight");
+  check(t.hard_weight, "hard_weight");
   check(t.hidden_weight, "hidden_weight");
+  if (t.soft_weight == 0.0 && t.hard_weight == 0.0)
+    throw Error("with weights of 0 there is nothing to learn", "a `soft_weight` above 0", "soft_weight");
+}
+
+uint64_t weights_checksum(const fs::path& folder) {
+  const io::SafeTensors files = io::SafeTensors::open(folder);
+  uint64_t sum = 0;
+  for (const io::TensorInfo& t : files.tensors()) sum = io::checksum(t.data, sum);
+  return sum;
+}
+
+std::optional<Problem> problem_of(const Config& config, TaskKind kind) {
+  if (kind != TaskKind::kClassify && kind != TaskKind::kPair) return {};
+  if (config.problem != Problem::kUnset) return config.problem;
+  return config.labels.size() == 1 ? Problem::kRegression : Problem::kSingleLabel;
 }
 
 TaskTeacher::TaskTeacher(const std::string& name, TaskKind kind, int threads)
@@ -129,15 +145,8 @@ size_t TaskTeacher::max_length() const {
   return std::min(model_.config().max_tokens(), tokenizer_.model_max_length());
 }
 
-uint64_t TaskTeacher::checksum() const {
-  const io::SafeTensors files = io::SafeTensors::open(folder_);
-  uint64_t sum = 0;
-  for (const io::TensorInfo& t : files.tensors()) sum = io::checksum(t.data, sum);
-  return sum;
-}
-
 // The logits of sequences first..end-1, at the places that have targets.
-void TaskTeacher::answer(const EncodedTasks& all, size_t first, size_t end, std::span<float> out) {
+void TaskTeacher::logits_of(const EncodedTasks& all, size_t first, size_t end, std::span<float> out) {
   std::vector<int32_t> ids, types, offsets, rows;
   for (size_t s = first; s < end;) {
     ids.clear(), types.clear(), rows.clear(), offsets.assign(1, 0);
@@ -160,39 +169,48 @@ void TaskTeacher::answer(const EncodedTasks& all, size_t first, size_t end, std:
   }
 }
 
-SoftTargets TaskTeacher::ask(const Question& question, Collective& ranks,
-                             const std::function<void(size_t done, size_t all)>& progress) {
+SoftTargets TaskTeacher::soft_targets(const Request& request, Collective& ranks,
+                                      const std::function<bool(size_t done, size_t all)>& progress) {
   EncodedTasks all;
-  for (const Dataset* data : question.data) encode_tasks(*data, tokenizer_, question.encoding, all);
-  SoftTargets soft{.columns = kind_ == TaskKind::kAnswer ? 2 : config().labels.size(),
-                   .tokens = all.checksum()};
+  for (const Dataset* data : request.data) encode_tasks(*data, tokenizer_, request.encoding, all);
+  const bool tags = kind_ == TaskKind::kTag, answers = kind_ == TaskKind::kAnswer;
+  SoftTargets soft{.columns = answers ? 2 : config().labels.size(), .tokens = all.checksum()};
+  if (answers && soft.tokens != request.tokens)
+    throw Error("the teacher reads other tokens than the student, and answers are places among them",
+                "a student with the teacher's tokenizer", "teacher");
+  const uint64_t key = io::chain(weights_checksum(folder_), soft.tokens);
+  check_same_run(ranks, {{"teacher", key}});
   const auto before = [&](size_t s) {  // rows of logits before sequence s
-    return kind_ == TaskKind::kTag ? all.target_starts[s] : kind_ == TaskKind::kAnswer ? all.starts[s] : s;
+    return tags ? all.target_starts[s] : answers ? all.starts[s] : s;
   };
-  std::optional<AnswerFile> file;
-  if (ranks.rank() == 0) file.emplace(question.file, io::chain(checksum(), soft.tokens));
+  std::optional<LogitsFile> file;
+  if (ranks.rank() == 0) file.emplace(request.folder / fmt::format("teacher-{:016x}.bin", key), key);
   std::vector<float> logits(before(all.size()) * soft.columns);
   for (size_t first = 0; first < all.size(); first += kPart) {
     const size_t end = std::min(first + kPart, all.size());
-    const auto place = [&](size_t s) { return before(s) * soft.columns; };
-    const std::span<float> part = std::span(logits).subspan(place(first), place(end) - place(first));
-    if (value_of_rank_0(ranks, file && file->read(part)) > 0) {
-      ranks.broadcast(part);
+    const auto part = [&](size_t from, size_t to) {
+      const size_t begin = before(from) * soft.columns;
+      return std::span(logits).subspan(begin, before(to) * soft.columns - begin);
+    };
+    const std::span<float> now = part(first, end);
+    if (value_of_rank_0(ranks, file && file->read(now)) > 0) {
+      ranks.broadcast(now);
     } else {
       const SharePart mine = part_of(end - first, size_t(ranks.rank()), size_t(ranks.size()));
-      const size_t from = first + mine.first, to = from + mine.count;
-      answer(all, from, to, std::span(logits).subspan(place(from), place(to) - place(from)));
-      ranks.start_sum(part);  // the others' numbers are still 0
+      const size_t from = first + mine.first;
+      logits_of(all, from, from + mine.count, part(from, from + mine.count));
+      ranks.start_sum(now);  // the others' numbers are still 0
       ranks.finish_sums();
-      if (file) file->write(part);
+      if (!std::ranges::all_of(now, [](float x) { return std::isfinite(x); }))
+        throw Error(fmt::format("{}: the teacher gives numbers that are not finite", folder_.string()),
+                    "another teacher", "teacher");
+      if (file) file->write(now);
     }
-    if (progress) progress(end, all.size());
+    double stop = progress && progress(end, all.size());
+    ranks.sum({&stop, 1});
+    if (stop > 0) throw Trainer::EvaluationStopped{};
   }
-  if (const auto bad = std::ranges::find_if(logits, [](float x) { return !std::isfinite(x); });
-      bad != logits.end())
-    throw Error(fmt::format("{}: what the teacher says has numbers that are not finite", folder_.string()),
-                "another teacher", "teacher");
-  if (kind_ != TaskKind::kTag) {
+  if (!tags) {
     soft.logits = std::move(logits);
     return soft;
   }

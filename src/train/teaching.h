@@ -18,6 +18,10 @@ namespace bertie {
 std::vector<size_t> student_layers(const Teaching& teaching, size_t teacher_layers);
 // Error unless weights and temperature make sense.
 void check_teaching(const Teaching& teaching);
+// Of the weights in a model's folder: to tell a teacher from another of the same name.
+uint64_t weights_checksum(const std::filesystem::path& folder);
+// What the labels of a model for texts are; nothing for other kinds.
+std::optional<Problem> problem_of(const Config& config, TaskKind kind);
 
 // A teacher for tasks.
 class TaskTeacher {
@@ -29,21 +33,22 @@ class TaskTeacher {
   const Config& config() const { return model_.config(); }
   // What it reads of a row at most, if it is not asked to read less.
   size_t max_length() const;
-  uint64_t checksum() const;  // of its weights
 
-  // What it says of all rows of `data`, one list after the other. The answers so far are kept in a file, and
-  // are not computed again by who asks the same teacher for the same rows. Ranks share the work; the file is
-  // rank 0's. `progress` may throw.
-  struct Question {
+  // Its logits for all rows of `data`, one list after the other. They are kept in a file of `folder` as they
+  // are computed, and read from there by who asks the same teacher for the same rows again. Ranks share the
+  // work; the file is rank 0's. `progress`, on all ranks, gives true to stop: then all of them throw
+  // Trainer::EvaluationStopped.
+  struct Request {
     std::vector<const Dataset*> data;
     EncodeTasksOptions encoding;
-    std::filesystem::path file;
+    std::filesystem::path folder;
+    uint64_t tokens = 0;  // answer: EncodedTasks::checksum of what the student reads, which must be the same
   };
-  SoftTargets ask(const Question& question, Collective& ranks,
-                  const std::function<void(size_t done, size_t all)>& progress);
+  SoftTargets soft_targets(const Request& request, Collective& ranks,
+                           const std::function<bool(size_t done, size_t all)>& progress);
 
  private:
-  void answer(const EncodedTasks& all, size_t first, size_t end, std::span<float> out);
+  void logits_of(const EncodedTasks& all, size_t first, size_t end, std::span<float> out);
 
   std::filesystem::path folder_;
   TaskKind kind_;

@@ -134,7 +134,39 @@ TEST_F(Finetune, AStudentIsMadeOfWhatItSays) {
   fails({"--out", out, "--layers", "0"}, "learns nothing");
   fails({"--out", out, "--temperature", "0"}, "--temperature");
   fails({"--out", out, "--data", out}, "--data is for lm");
+  fails({"--out", out, "--hidden-weight", "1"}, "--hidden-weight is for lm");
+  fails({"--out", out, "--layers", "1", "-m", kModel}, "layers of its teacher or");
   EXPECT_EQ(run({"distill", "classify", "--train", out, "--out", out}).code, 2);
+
+  // With baselines, in one table with its teacher.
+  const Result both =
+      run({"distill", "classify", "--teacher", folder_ / "out", "--train", folder_ / "reviews.csv", "--out",
+           out, "--steps", "1", "--baseline", "--threads", "1"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_NE(both.out.find("the student"), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("its teacher out"), std::string::npos) << both.out;
+}
+
+TEST_F(Finetune, ALanguageModelHasStudentsToo) {
+  const std::string teacher = BERTIE_SOURCE_DIR "/tests/golden/tasks/fill-mask-bert";
+  write_all(folder_ / "text.txt", "A fine film was shown. It was good.\n\nThe book was poor. It was long.\n");
+  const Result prepared =
+      run({"prepare", folder_ / "text.txt", "--vocab", teacher, "--out", folder_ / "shards"});
+  ASSERT_EQ(prepared.code, 0) << prepared.err;
+  const std::vector<std::string> command = {
+      "distill",           "lm",      "--teacher", teacher,   "--data", folder_ / "shards", "--out",
+      folder_ / "student", "--steps", "2",         "--batch", "2",      "--max-length",     "16",
+      "--threads",         "1"};
+  const auto with = [&](std::vector<std::string> all, const std::vector<std::string>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Result r = with(command, {});
+  EXPECT_EQ(r.code, 0) << r.err;
+  const Result filled = run({"fill-mask", "-m", folder_ / "student/last", "A [MASK] film."});
+  EXPECT_EQ(filled.code, 0) << filled.err;
+  EXPECT_EQ(with(command, {"--seeds", "3"}).code, 2);
+  EXPECT_EQ(with(command, {"--train", folder_ / "reviews.csv"}).code, 2);
 }
 
 TEST_F(Finetune, CtrlCSavesAndTheCommandThatItPrintsGoesOn) {

@@ -114,8 +114,11 @@ TEST(DatasetTexts, ColumnsAreFoundByAWordOfTheirNames) {
   const Dataset data = classify("a.csv", "id,Review Text,Stars Given\n1,x,five\n2,y,two\n");
   EXPECT_EQ(data.texts[1].a, "y");
   EXPECT_EQ(data.labels, (Strings{"five", "two"}));
-  EXPECT_EQ(classify("a.csv", "textId,reviewText,starRating\n1,x,5\n2,y,2\n").texts[0].a, "x")
-      << "review, because text is in two";
+  EXPECT_EQ(classify("a.csv", "text_id,reviewText,starRating\n1,x,5\n2,y,2\n").texts[0].a, "x")
+      << "an id is no text";
+  EXPECT_EQ(classify("a.csv", "Clothing ID,Title,Review Text,Rating\n1,t,x,5\n2,t,y,2\n").texts[0].a, "x")
+      << "a title is often beside the text";
+  expect_refused(TaskKind::kClassify, "a.csv", "text,pos_x,pos_y\nx,1,a\n", "no column has a usual name");
   EXPECT_EQ(classify("a.csv", "my_text,text,label\nx,y,a\n").texts[0].a, "y") << "a whole name before a word";
   expect_refused(TaskKind::kClassify, "a.csv", "id,context,label\n1,x,a\n", "no column has a usual name");
   expect_refused(TaskKind::kClassify, "a.csv", "id,old text,new text,label\n1,x,y,a\n",

@@ -12,6 +12,7 @@
 #include "support/expect_error.h"
 #include "thread_ranks.h"
 #include "train/finetune.h"
+#include "train/loop/trainer.h"
 #include "train/teaching.h"
 
 namespace bertie {
@@ -54,7 +55,6 @@ class Distill : public testing::Test {
 };
 
 TEST_F(Distill, AStudentOfHalfTheLayersLearnsFromTextAlone) {
-  // The labels are all wrong; and there are none.
   std::string text;
   for (const char* row :
        {"the film was good .", "a book was poor .", "the book was fine .", "a film was bad ."})
@@ -106,7 +106,7 @@ TEST_F(Distill, WithLabelsThereAreTwoLosses) {
   write(temp_.path() / "more.csv", "text\nthe film was very good .\nthe film was very bad .\n");
   FinetuneJob job = student("out");
   job.unlabeled_file = (temp_.path() / "more.csv").string();
-  job.train.steps = 3, job.train.batch = 100;
+  job.train.steps = 3, job.train.batch = 272;  // all of them in each step
   TrainProgress last;
   FinetunePlan plan;
   FinetuneEvents events;
@@ -118,41 +118,47 @@ TEST_F(Distill, WithLabelsThereAreTwoLosses) {
   EXPECT_EQ(last.metrics[0].name, "row");
   EXPECT_EQ(last.metrics[1].name, "teacher");
   EXPECT_NEAR(last.loss, 0.5 * last.metrics[0].loss + 0.5 * last.metrics[1].loss, 1e-9);
-  EXPECT_GE(last.metrics[1].count, last.metrics[0].count) << "rows without labels have the teacher alone";
+  EXPECT_EQ(last.metrics[1].count * 270, last.metrics[0].count * 272) << "two rows have the teacher alone";
+  EXPECT_EQ(plan.rows, 270u);
+}
+
+fs::path logits_file(const fs::path& folder) {
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".bin") found = entry.path();
+  return found;
 }
 
 // What the teacher said is computed once, and a file that broke off goes on.
-TEST_F(Distill, AnswersAreKept) {
+TEST_F(Distill, LogitsAreKept) {
   std::string text = "text\n";
   for (int i = 0; i < 600; ++i) text += i % 3 ? "the film was good .\n" : "a book was very bad .\n";
-  const Dataset data = [&] {
-    write(temp_.path() / "rows.csv", text);
-    return read_dataset(TaskKind::kClassify, (temp_.path() / "rows.csv").string(), {.labels_needed = false});
-  }();
-  const fs::path file = temp_.path() / "teacher.bin";
+  write(temp_.path() / "rows.csv", text);
+  const Dataset data =
+      read_dataset(TaskKind::kClassify, (temp_.path() / "rows.csv").string(), {.labels_needed = false});
+  const fs::path folder = temp_.path() / "kept";
+  fs::create_directories(folder);
   const auto ask = [&](size_t most_parts) {
     size_t parts = 0;
     SoftTargets out;
-    struct Stopped {};
     ThreadRanks(1).run([&](Collective& ranks) {
       TaskTeacher teacher(teacher_.string(), TaskKind::kClassify, 1);
       try {
-        out = teacher.ask({.data = {&data}, .encoding = {}, .file = file}, ranks, [&](size_t, size_t) {
-          if (++parts == most_parts) throw Stopped{};
-        });
-      } catch (const Stopped&) {
+        out = teacher.soft_targets({.data = {&data}, .encoding = {}, .folder = folder}, ranks,
+                                   [&](size_t, size_t) { return ++parts == most_parts; });
+      } catch (const Trainer::EvaluationStopped&) {
       }
     });
     return out;
   };
   ask(1);
-  const auto one_part = fs::file_size(file);
+  const fs::path file = logits_file(folder);
   const std::string begun = read(file);
   const SoftTargets all = ask(99);
   EXPECT_EQ(all.columns, 2u);
   ASSERT_EQ(all.logits.size(), 1200u);
   const std::string whole = read(file);
-  EXPECT_EQ(whole.substr(0, one_part), begun) << "the first part was not written again";
+  EXPECT_EQ(whole.substr(0, begun.size()), begun);
   // The classifier's own probabilities.
   const TextModel model = load(teacher_);
   const Classification said = model.classify("the film was good .");
@@ -162,13 +168,13 @@ TEST_F(Distill, AnswersAreKept) {
   const auto again = fs::last_write_time(file);
   EXPECT_EQ(ask(99).logits, all.logits);
   EXPECT_EQ(fs::last_write_time(file), again) << "nothing was computed again";
-  for (const size_t cut : {size_t{0}, size_t{5}, size_t{20}, size_t(one_part) + 9, whole.size() - 1}) {
+  for (const size_t cut : {size_t{0}, size_t{5}, size_t{20}, begun.size() + 9, whole.size() - 1}) {
     write(file, whole.substr(0, cut));
     EXPECT_EQ(ask(99).logits, all.logits) << cut;
     EXPECT_EQ(read(file), whole) << cut;
   }
   std::string damaged = whole;
-  damaged[size_t(one_part) + 30] ^= 1;
+  damaged[begun.size() + 30] ^= 1;
   write(file, damaged);
   EXPECT_EQ(ask(99).logits, all.logits);
   EXPECT_EQ(read(file), whole);
@@ -186,8 +192,8 @@ TEST_F(Distill, RanksShareTheTeachersWork) {
     return result;
   };
   const FinetuneResult one = run(1, "one"), two = run(2, "two");
-  const std::string a = read(one.folder / "run/teacher.bin"), b = read(two.folder / "run/teacher.bin");
-  EXPECT_EQ(a.size(), b.size());
+  EXPECT_EQ(read(logits_file(one.folder / "run")), read(logits_file(two.folder / "run")))
+      << "a row's logits are the same bits in any batch";
   const io::SafeTensors alone = io::SafeTensors::open(one.folder),
                         together = io::SafeTensors::open(two.folder);
   for (const io::TensorInfo& t : alone.tensors()) {
@@ -199,12 +205,39 @@ TEST_F(Distill, RanksShareTheTeachersWork) {
   }
 }
 
+// A distilled run that was stopped between steps goes on to the same bits.
+TEST_F(Distill, StoppedBetweenStepsItGoesOnToTheSameBits) {
+  FinetuneJob whole = student("whole"), cut = student("cut");
+  whole.train.steps = cut.train.steps = 20;
+  finetune(whole);
+  size_t steps = 0;
+  FinetuneEvents events;
+  events.progress = [&](const TrainProgress& p) { steps = p.step; };
+  events.stop = [&] { return steps == 7; };
+  EXPECT_EQ(finetune(cut, events).end, TrainEnd::kStopped);
+  cut.train.resume = true;
+  EXPECT_EQ(finetune(cut).end, TrainEnd::kLimit);
+  EXPECT_EQ(read(whole.train.out / "model.safetensors"), read(cut.train.out / "model.safetensors"));
+}
+
+// A teacher with other tokens: what is said of a text or a word does not depend on them.
+TEST_F(Distill, TheTokenizersMayDiffer) {
+  const fs::path other = temp_.path() / "other";
+  Config config = Config::load(make_model(temp_, "bert"));
+  config.vocabulary = 26;
+  Model::random(config, 3).save(other);
+  write(other / "vocab.txt", "[PAD]\n[UNK]\n[MASK]\n[CLS]\n[SEP]\nx\n" + std::string(kVocabulary + 32));
+  FinetuneJob job = student("out");
+  job.model = other.string(), job.teaching.hard_weight = 0, job.epochs = 16;
+  EXPECT_EQ(first_score(finetune(job)), 1);
+}
+
 TEST_F(Distill, StoppedWhileTheTeacherReadsItGoesOn) {
   FinetuneJob job = student("out");
   FinetuneEvents events;
   events.stop = [] { return true; };
   EXPECT_EQ(finetune(job, events).end, TrainEnd::kStopped);
-  EXPECT_TRUE(fs::exists(job.train.out / "run" / "teacher.bin"));
+  EXPECT_FALSE(logits_file(job.train.out / "run").empty());
   job.train.resume = true;
   EXPECT_EQ(finetune(job).end, TrainEnd::kLimit);
 }
@@ -222,7 +255,14 @@ TEST_F(Distill, WhatMakesNoSenseIsSaid) {
   refused("for a teacher to say something of", [&](FinetuneJob& j) {
     j.model = j.teaching.teacher, j.teaching = {}, j.unlabeled_file = train_.string();
   });
-  refused("the teacher says labels", [&](FinetuneJob& j) {
+  refused("nothing to learn", [](FinetuneJob& j) { j.teaching.soft_weight = j.teaching.hard_weight = 0; });
+  refused("nothing to learn", [](FinetuneJob& j) {
+    j.unlabeled_file = j.train_file, j.train_file.clear(), j.teaching.soft_weight = 0;
+  });
+  refused("more than the model's", [](FinetuneJob& j) { j.freeze = 9; });
+  refused("does not hear", [](FinetuneJob& j) { j.teaching.hard_weight = 0, j.label_smoothing = 0.1; });
+  refused("not of this kind", [](FinetuneJob& j) { j.data.problem = Problem::kMultiLabel; });
+  refused("is not one of", [&](FinetuneJob& j) {
     write(temp_.path() / "numbers.csv", "text,score\na film,0.5\na book,1.5\nthe film,2.5\n");
     j.train_file = (temp_.path() / "numbers.csv").string();
   });
@@ -232,7 +272,7 @@ TEST_F(Distill, WhatMakesNoSenseIsSaid) {
   });
 }
 
-// Tags are said of words, whatever tokens they are; answers of tokens, and numbers as they are.
+// Tags are said of words, answers of tokens, numbers as they are.
 TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
   const TempFolder temp;
   const fs::path model = make_model(temp, "bert", {}, 4);
@@ -273,7 +313,23 @@ TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
   EXPECT_EQ(tagger.tag("bob lives in rome .").entities.size(), 2u);
   distilled(TaskKind::kClassify, "numbers.csv", numbers, 6);
   distilled(TaskKind::kClassify, "several.jsonl", several, 8);
+  // Whole numbers alone are numbers too, where the teacher says numbers.
+  write(temp.path() / "whole.csv", "text,score\nthe film was good,2\nthe film was bad,-1\n");
+  FinetuneJob whole = job_for(TaskKind::kClassify, "", temp.path() / "whole.csv", temp.path() / "whole");
+  whole.model.clear(), whole.teaching.teacher = (temp.path() / "numbers.csv.teacher").string();
+  whole.dev_file = whole.train_file, whole.train.steps = 1;
+  EXPECT_EQ(finetune(whole).evaluation.scores[0].name, "r2");
+
   const TextModel answerer = distilled(TaskKind::kAnswer, "questions.json", questions, 60);
+  FinetuneJob stranger =
+      job_for(TaskKind::kAnswer, "", temp.path() / "questions.json", temp.path() / "stranger");
+  const fs::path other = temp.path() / "other";
+  Model::random(Config::load(model), 3).save(other);
+  write(other / "vocab.txt",
+        std::string(kVocabulary).replace(std::string(kVocabulary).find("ann\nbob"), 7, "bob\nann"));
+  stranger.model = other.string(),
+  stranger.teaching.teacher = (temp.path() / "questions.json.teacher").string();
+  expect_error("other tokens", [&] { finetune(stranger); });
   EXPECT_EQ(answerer.answer("where ?", "ann lives in paris .").answers.at(0).text, "paris");
 }
 

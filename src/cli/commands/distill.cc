@@ -1,4 +1,7 @@
 // bertie distill
+#include <initializer_list>
+#include <utility>
+
 #include "bertie/config.h"
 #include "bertie/hub.h"
 #include "cli/commands/training.h"
@@ -6,13 +9,60 @@
 namespace bertie::cli {
 namespace {
 
+using Given = std::initializer_list<std::pair<bool, const char*>>;
+
+// Options that would do nothing.
+void refuse(const Given& options, const char* why) {
+  for (const auto& [given, name] : options)
+    if (given) throw UsageError(fmt::format("--{} is {}", name, why), "leave it out");
+}
+
+void check_language_model(const Settings& s) {
+  refuse({{s.train_file.has_value(), "train"},
+          {s.dev_file.has_value(), "dev"},
+          {s.dev_share.has_value(), "dev-share"},
+          {s.unlabeled_file.has_value(), "unlabeled"},
+          {s.column.has_value(), "column"},
+          {s.column_pair.has_value(), "column-pair"},
+          {s.label.has_value(), "label"},
+          {s.problem.has_value(), "problem"},
+          {s.skip_bad, "skip-bad"},
+          {s.stride.has_value(), "stride"},
+          {s.epochs.has_value(), "epochs"},
+          {s.seeds.has_value(), "seeds"},
+          {s.metric.has_value(), "metric"},
+          {s.freeze.has_value(), "freeze"},
+          {s.layer_decay.has_value(), "layer-decay"},
+          {s.balance_classes, "balance-classes"},
+          {s.label_smoothing.has_value(), "label-smoothing"},
+          {s.fresh_head, "fresh-head"},
+          {s.baseline, "baseline"}},
+         "for tasks, and lm has none: it learns from --data");
+}
+
+void check_task(const Settings& s) {
+  refuse({{s.data.has_value(), "data"},
+          {s.hidden_weight.has_value(), "hidden-weight"},
+          {s.model_size.has_value(), "size"},
+          {s.config.has_value(), "config"},
+          {s.mask_rate.has_value(), "mask-rate"},
+          {s.max_predictions.has_value(), "max-predictions"},
+          {s.whole_word, "whole-word"},
+          {s.eval_sequences.has_value(), "eval-sequences"}},
+         "for lm; a task learns from --train or --unlabeled");
+}
+
 PretrainJob language_model_job(const Settings& s) {
   PretrainJob job;
   job.train = train_options(s);
   job.teaching = teaching_of(s);
   job.data = s.data.value_or(""), job.from = s.model.value_or("");
+  job.size = s.model_size.value_or(""), job.config = s.config.value_or("");
   job.objective = Config::load(find_model(*s.teacher)).causal() ? "causal" : "mlm";
   job.max_length = s.max_length.value_or(job.max_length);
+  job.mask_rate = s.mask_rate.value_or(job.mask_rate);
+  job.max_predictions = s.max_predictions.value_or(job.max_predictions);
+  job.whole_words = s.whole_word;
   if (s.dropout) job.dropout = *s.dropout;
   job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
@@ -23,9 +73,14 @@ PretrainJob language_model_job(const Settings& s) {
 
 int distill_command(const Settings& settings) {
   if (!settings.teacher) throw UsageError("there is no teacher", "--teacher MODEL");
-  if (settings.first_word == kDistillLm) return run_pretraining(language_model_job(settings), settings);
-  if (settings.data)
-    throw UsageError("--data is for lm; a task learns from --train or --unlabeled", "--train FILE");
+  if (settings.layers && (settings.model || settings.model_size || settings.config))
+    throw UsageError("a student begins as layers of its teacher or as a model of its own",
+                     "--layers, or the other, alone");
+  if (settings.first_word == kDistillLm) {
+    check_language_model(settings);
+    return run_pretraining(language_model_job(settings), settings);
+  }
+  check_task(settings);
   return finetune_command(settings);
 }
 

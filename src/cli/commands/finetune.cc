@@ -101,9 +101,12 @@ void print_scores(const FinetuneResult& result) {
 }
 
 // Baselines and the model below each other, with as many scores as fit beside them; metrics.json has all.
-void print_comparison(const FinetuneResult& result, const std::string& model) {
+void print_comparison(const FinetuneResult& result, const Settings& settings) {
   const SeedResult& best = result.seeds[result.best];
-  const std::string name = printable(std::filesystem::path(model).filename().string());
+  const auto name_of_model = [](const std::string& model) {
+    return printable(std::filesystem::path(model).filename().string());
+  };
+  const std::string name = settings.teacher ? "the student" : name_of_model(model_name(settings));
   size_t width = name.size() + 12;  // and the time
   for (const BaselineResult& b : result.baselines) width = std::max(width, b.name.size() + 12);
   std::vector<std::string> headings{"model"}, shown;
@@ -120,11 +123,13 @@ void print_comparison(const FinetuneResult& result, const std::string& model) {
       const auto found = std::ranges::find(scores, wanted, &NamedScore::name);
       row.push_back(found == scores.end() ? "" : fmt::format("{:.4f}", found->value));
     }
-    row.push_back(duration_text(seconds));
+    row.push_back(seconds > 0 ? duration_text(seconds) : "");
     table.add(row);
   };
   for (const BaselineResult& b : result.baselines) add(b.name, b.evaluation.scores, b.seconds);
   add(name, best.scores, best.seconds);
+  if (!result.teacher.empty())
+    add(fmt::format("its teacher {}", name_of_model(*settings.teacher)), result.teacher, 0);
   print(table.text(Style::for_output(), output_width()));
 }
 
@@ -136,7 +141,7 @@ void report(const FinetuneResult& result, const Settings& settings, const Launch
   double seconds = 0;
   for (const SeedResult& seed : result.seeds) seconds += seed.seconds;
   if (result.dev_rows > 0 && (result.baselines.empty() || result.seeds.size() > 1)) print_scores(result);
-  if (!result.baselines.empty()) print_comparison(result, model_name(settings));
+  if (!result.baselines.empty()) print_comparison(result, settings);
   print("{} is ready, after {}. Try it:\n  bertie {} -m {} {}\n", printable(result.folder.string()),
         duration_text(seconds), name_of(TaskKind(settings.first_word)), printable(result.folder.string()),
         settings.first_word == int(TaskKind::kPair)     ? "\"first text\" \"second text\""

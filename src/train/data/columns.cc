@@ -20,6 +20,7 @@ using Names = std::span<const std::string_view>;
 constexpr std::string_view kTextNames[] = {
     "text",     "sentence", "review",   "content",   "comment",  "message",     "tweet",    "body",
     "document", "input",    "headline", "utterance", "abstract", "description", "question", "title"};
+constexpr size_t kLikely = 8;  // of them; the others are often beside the text
 constexpr std::pair<std::string_view, std::string_view> kPairNames[] = {{"sentence1", "sentence2"},
                                                                         {"#1string", "#2string"},
                                                                         {"premise", "hypothesis"},
@@ -73,7 +74,7 @@ std::vector<std::string> words_of(std::string_view name) {
   bool after_small = false;
   for (const char c : name) {
     const bool large = c >= 'A' && c <= 'Z', small = c >= 'a' && c <= 'z';
-    if (!large && !small && c >= 0) {
+    if (!large && !small && uint8_t(c) < 0x80) {
       words.emplace_back();
     } else {
       if (large && after_small) words.emplace_back();
@@ -122,9 +123,11 @@ class ColumnFinder {
         find_pair(text, pair);
         [[fallthrough]];
       case TaskKind::kClassify:
-        if (!text && !pairs) text = usual(kTextNames, "text");
         if (!found.label) found.label = usual(kLabelNames, "label");
-        if (!text && !pairs) text = with_word(kTextNames, found.label);
+        for (const Names names : {Names(kTextNames).first(kLikely), Names(kTextNames).subspan(kLikely)}) {
+          if (!text && !pairs) text = usual(names, "text");
+          if (!text && !pairs) text = with_word(names, found.label);
+        }
         if (!found.label) found.label = with_word(kLabelNames, text);
     }
     // What is left over is the text, where that is clear.
@@ -191,12 +194,15 @@ class ColumnFinder {
     return {};
   }
 
-  // The only column that has one of these names among its words, and is not taken.
+  // The only column that has one of these names among its words, and is not taken or a number of rows.
   std::optional<size_t> with_word(Names names, std::optional<size_t> taken) const {
+    const auto has = [&](size_t i, std::string_view word) {
+      return std::ranges::find(words_[i], word) != words_[i].end();
+    };
     for (const std::string_view name : names) {
       std::vector<size_t> places;
-      for (size_t i = 0; i < words_.size(); ++i)
-        if (i != taken && std::ranges::find(words_[i], name) != words_[i].end()) places.push_back(i);
+      for (size_t i = 0; i < words_.size() && name.size() > 1; ++i)
+        if (i != taken && has(i, name) && !has(i, "id")) places.push_back(i);
       if (places.size() == 1) return places[0];
     }
     return {};

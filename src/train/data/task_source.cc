@@ -57,7 +57,7 @@ class Tasks final : public TaskSource {
     hash_ = all_.checksum();
     hash_ = io::checksum(std::as_bytes(std::span(all_.targets)), hash_);
     hash_ = io::checksum(std::as_bytes(std::span(all_.values)), hash_);
-    hash_ = io::checksum(std::as_bytes(std::span(teacher_.logits)), hash_);
+    if (teacher_) hash_ = io::checksum(std::as_bytes(std::span(teacher_->logits)), hash_);
     hash_ = io::chain(hash_, seed_);
   }
 
@@ -65,6 +65,7 @@ class Tasks final : public TaskSource {
   size_t truncated() const override { return all_.truncated; }
   size_t longest() const override { return all_.longest; }
   uint64_t tokens() const override { return all_.ids.size(); }
+  uint64_t checksum() const override { return all_.checksum(); }
   std::span<const TermSpec> terms() const override { return terms_; }
 
   void begin_step(size_t count) override {
@@ -109,47 +110,47 @@ class Tasks final : public TaskSource {
     if (!all_.values.empty()) append(term.values, all_.values, i * columns_, (i + 1) * columns_);
   }
 
-  // What the teacher says of it. Labels that are several, and numbers, are values to come near to.
+  // What the teacher says of it.
   void add_teacher(size_t i, int32_t row, BatchStorage::Term& term) const {
-    const size_t columns = teacher_.columns;
+    const size_t columns = teacher_->columns;
     const auto add = [&](size_t first, size_t end) {
-      append(problem_ == Problem::kSingleLabel ? term.teacher : term.values, teacher_.logits, first * columns,
-             end * columns);
+      if (problem_ == Problem::kSingleLabel)
+        return append(term.teacher, teacher_->logits, first * columns, end * columns);
+      for (size_t k = first * columns; k < end * columns; ++k) term.values.push_back(value(k));
     };
     term.teacher_columns = columns;
     if (kind_ == TaskKind::kAnswer) return add(all_.starts[i], all_.starts[i + 1]);
     if (kind_ != TaskKind::kTag) return add(i, i + 1);
     for (size_t t = all_.target_starts[i]; t < all_.target_starts[i + 1]; ++t) {
       const size_t word = all_.words[t];
-      if (std::isnan(teacher_.logits[word * columns])) continue;
+      if (std::isnan(teacher_->logits[word * columns])) continue;
       term.rows.push_back(row + all_.rows[t]);
       add(word, word + 1);
     }
   }
 
+  // Of several labels the teacher's probability of one; of a regression its number.
+  float value(size_t k) const {
+    const float logit = teacher_->logits[k];
+    return problem_ == Problem::kMultiLabel ? 1 / (1 + std::exp(-logit)) : logit;
+  }
+
   void set_teacher(const SoftTargets& teacher, const Dataset& data) {
-    teacher_ = teacher;
-    const size_t wanted = kind_ == TaskKind::kTag      ? all_.data_words
-                          : kind_ == TaskKind::kAnswer ? all_.ids.size()
-                                                       : all_.size();
-    const size_t columns = kind_ == TaskKind::kAnswer         ? 2
-                           : problem_ == Problem::kRegression ? 1
-                                                              : data.labels.size();
+    teacher_ = &teacher;
+    const bool answer = kind_ == TaskKind::kAnswer;
+    const size_t wanted = kind_ == TaskKind::kTag ? all_.data_words : answer ? all_.ids.size() : all_.size();
+    const size_t columns = answer ? 2 : problem_ == Problem::kRegression ? 1 : data.labels.size();
     if (teacher.columns != columns || teacher.logits.size() != wanted * columns ||
-        (kind_ == TaskKind::kAnswer && teacher.tokens != all_.checksum()))
-      throw Error("the teacher's answers are not for what the student reads",
-                  kind_ == TaskKind::kAnswer ? "for answers both need the same tokenizer" : "", "teacher");
-    if (problem_ == Problem::kMultiLabel)
-      for (float& logit : teacher_.logits) logit = 1 / (1 + std::exp(-logit));
-    // Where there is no label the teacher's word is one.
+        (answer && teacher.tokens != all_.checksum()))
+      throw Error("the teacher's logits are not for what the student reads", "", "teacher");
     for (size_t v = 0; v < all_.values.size(); ++v)
-      if (std::isnan(all_.values[v])) all_.values[v] = teacher_.logits[v];
+      if (std::isnan(all_.values[v])) all_.values[v] = value(v);
   }
 
   std::string signature() const { return fmt::format("task:{}:{:016x}:", sequences(), hash_); }
 
   EncodedTasks all_;
-  SoftTargets teacher_;  // of several labels: probabilities
+  const SoftTargets* teacher_ = nullptr;
   TaskKind kind_;
   Problem problem_;
   size_t columns_;  // of all_.values

@@ -18,20 +18,22 @@ struct TaskSourceOptions {
   std::vector<float> class_weights = {};  // of classify, pair and tag
   float smoothing = 0;
 
-  // With a teacher: what it says of the data's rows and then of those of `unlabeled`, which learns from
-  // nothing else. The loss is hard_weight times that of the labels and soft_weight times that of the teacher.
+  // With a teacher: what it says of the data's rows and then of those of `unlabeled`, which have no labels.
+  // The loss is hard_weight times the mean over the rows with labels and soft_weight times that over all.
+  // Several labels and numbers that a row does not have are the teacher's.
   const Dataset* unlabeled = nullptr;
-  const SoftTargets* teacher = nullptr;
+  const SoftTargets* teacher = nullptr;  // outlives the source
   double hard_weight = 1, soft_weight = 1;
   float temperature = 1;
 };
 
 class TaskSource : public BatchSource {
  public:
-  virtual size_t sequences() const = 0;  // rows, or windows of them
-  virtual size_t truncated() const = 0;  // rows that lost something at max_length
-  virtual size_t longest() const = 0;    // tokens of a sequence
-  virtual uint64_t tokens() const = 0;   // of an epoch
+  virtual size_t sequences() const = 0;   // rows, or windows of them
+  virtual size_t truncated() const = 0;   // rows that lost something at max_length
+  virtual size_t longest() const = 0;     // tokens of a sequence
+  virtual uint64_t tokens() const = 0;    // of an epoch
+  virtual uint64_t checksum() const = 0;  // EncodedTasks::checksum
 };
 
 // Error for data without rows.

@@ -10,7 +10,7 @@
 namespace bertie {
 
 struct TaughtSourceOptions {
-  double hard_weight = 2, soft_weight = 5, hidden_weight = 1;  // of a weight of 0 there is no term
+  double hard_weight = 2, soft_weight = 5, hidden_weight = 1;
   float temperature = 2;
   int threads = 0;
 };

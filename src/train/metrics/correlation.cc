@@ -67,11 +67,14 @@ double mean_squared_error(std::span<const double> x, std::span<const double> y,
 }
 
 double r2(std::span<const double> x, std::span<const double> y, std::span<const uint32_t> weights) {
-  double mean = 0, rows = 0;
-  for (size_t i = 0; i < y.size(); ++i) mean += weights[i] * y[i], rows += weights[i];
+  double mean = 0, rows = 0, least = INFINITY, most = -INFINITY;
+  for (size_t i = 0; i < y.size(); ++i) {
+    mean += weights[i] * y[i], rows += weights[i];
+    if (weights[i] > 0) least = std::min(least, y[i]), most = std::max(most, y[i]);
+  }
+  if (!(least < most)) return NAN;
   const std::vector<double> means(y.size(), mean / rows);
-  const double error = mean_squared_error(means, y, weights);
-  return error > 0 ? 1 - mean_squared_error(x, y, weights) / error : NAN;
+  return 1 - mean_squared_error(x, y, weights) / mean_squared_error(means, y, weights);
 }
 
 }  // namespace bertie::metrics
