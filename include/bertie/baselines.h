@@ -4,9 +4,8 @@
 //   classify, pair   TF-IDF and mean word vectors, each with a logistic regression; a BiLSTM with attention
 //   tag              each word's most frequent tag; a BiLSTM
 //
-//   for (const bertie::BaselineResult& b : bertie::train_baselines(train, dev, {.model =
-//   "bert-base-uncased"}))
-//     b.name, b.evaluation.scores[0].value;
+//   auto all = bertie::train_baselines(train, dev, {.model = "bert-base-uncased"});
+//   all[0].name, all[0].evaluation.scores[0].value;
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,6 +32,7 @@ struct BaselineOptions {
   // How far one of them is, from 0 to 1. Throwing from it ends the call.
   std::function<void(std::string_view name, double fraction)> progress = {};
   std::function<void(const BaselineResult&)> done = {};
+  std::function<void(std::string_view what)> note = {};  // one that is left out, because it would not fit
 };
 
 // Error for kAnswer, for which there are none.

@@ -25,6 +25,7 @@
 #include "train/data/shard_folder.h"
 #include "train/finetune_setup.h"
 #include "train/loop/trainer.h"
+#include "train/model_sizes.h"
 #include "train/ranks/on_ranks.h"
 #include "train/ranks/rank_checks.h"
 
@@ -168,7 +169,8 @@ class Finetuning {
                         .metric = job_.metric,
                         .seed = job_.train.seed,
                         .threads = threads_,
-                        .done = events_.baseline_done};
+                        .done = events_.baseline_done,
+                        .note = events_.note};
     how.progress = [this](std::string_view name, double fraction) {
       if (events_.stop && ranks_.size() == 1 && events_.stop()) throw Trainer::EvaluationStopped{};
       if (events_.baseline) events_.baseline(name, fraction);
@@ -196,7 +198,7 @@ class Finetuning {
                          .source = *source,
                          .ranks = ranks_,
                          .max_length = source->longest(),
-                         .dropout = setup_.largest_dropout() > 0,
+                         .dropout = largest_dropout(setup_.config) > 0,
                          .files = tokenizer_files_in(setup_.model_folder),
                          .description = setup_.description()};
     Evaluation best;

@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "tasks/text_model_state.h"
 #include "train/data/unlabeled.h"
+#include "train/model_sizes.h"
 
 namespace bertie {
 namespace {
@@ -278,11 +279,6 @@ std::unique_ptr<TaskSource> FinetuneSetup::make_source(uint64_t seed, const Soft
        .temperature = float(job.teaching.temperature)});
 }
 
-double FinetuneSetup::largest_dropout() const {
-  const Config& c = config;
-  return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
-}
-
 std::string FinetuneSetup::description() const {
   nlohmann::ordered_json all = {{"task", name_of(job.kind)},
                                 {"max_length", max_length},
@@ -291,7 +287,7 @@ std::string FinetuneSetup::description() const {
                                 {"layer_decay", job.layer_decay},
                                 {"balance_classes", job.balance_classes},
                                 {"label_smoothing", job.label_smoothing},
-                                {"dropout", largest_dropout()}};
+                                {"dropout", largest_dropout(config)}};
   if (job.freeze) all["freeze"] = *job.freeze;
   if (!job.teaching.teacher.empty())
     all.update({{"teacher", job.teaching.teacher},

@@ -18,7 +18,6 @@ struct FinetuneSetup {
   FinetuneSetup(const FinetuneJob& given, int threads);
 
   bool evaluates() const { return data.dev.size() > 0; }
-  double largest_dropout() const;
   EncodeTasksOptions encoding() const { return {.max_length = max_length, .stride = job.stride}; }
   // `taught`: what the teacher says; null: there is none, or it was not asked yet.
   std::unique_ptr<TaskSource> make_source(uint64_t seed, const SoftTargets* taught) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "bertie/error.h"
@@ -35,6 +36,10 @@ Config config_of_size(const std::string& size, bool causal) {
 }
 
 // 1e-3 for tiny, 5e-4 for mini, 1.7e-4 for base: half as much for twice the width.
+double largest_dropout(const Config& c) {
+  return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
+}
+
 double usual_rate(size_t hidden) { return 1e-3 * 128 / double(hidden); }
 
 }  // namespace bertie

@@ -18,6 +18,9 @@ std::span<const ModelSize> model_sizes();
 // Throws Error with the names that there are.
 Config config_of_size(const std::string& size, bool causal);
 
+// 0: nothing is dropped out in training.
+double largest_dropout(const Config& config);
+
 // A learning rate that suits a model of this width.
 double usual_rate(size_t hidden);
 

@@ -132,9 +132,6 @@ TransformerConfig transformer_of(const PretrainJob& job, const Tokenizer& tokeni
   return config;
 }
 
-double largest_dropout(const Config& c) {
-  return std::max({c.dropout, c.attention_dropout, c.classifier_dropout, c.embedding_dropout});
-}
 double largest_dropout(const TransformerConfig& c) {
   return std::max({c.dropout, c.attention_dropout, c.activation_dropout});
 }

@@ -5,7 +5,9 @@
 
 #include <chrono>
 
+#include "bertie/config.h"
 #include "core/parallel.h"
+#include "tasks/modules.h"
 #include "train/baselines/bilstm_learning.h"
 #include "train/baselines/frequent_tag.h"
 #include "train/baselines/linear_model.h"
@@ -14,6 +16,8 @@
 
 namespace bertie {
 namespace {
+
+constexpr double kMostBytes = 4e9;  // that one of them may take
 
 void check_parts(const Dataset& train, const Dataset& dev) {
   check_baselines(train.kind);
@@ -38,16 +42,21 @@ class Baselines {
     } else {
       const std::string model =
           train_.problem == Problem::kRegression ? "ridge regression" : "logistic regression";
-      measure("TF-IDF + " + model, [&](const baseline::FitOptions& how) {
-        const baseline::Tfidf words(train_);
-        return baseline::fit_and_predict(words.features(train_), train_, words.features(dev_), team_, how);
-      });
-      measure("word vectors + " + model, [&](const baseline::FitOptions& how) {
-        baseline::FeatureRows x = baseline::mean_word_vectors(options_.model, train_),
-                              dev_x = baseline::mean_word_vectors(options_.model, dev_);
-        baseline::standardize(x, dev_x);
-        return baseline::fit_and_predict(x, train_, dev_x, team_, how);
-      });
+      const baseline::Tfidf words(train_);
+      const auto labels = double(std::max<size_t>(train_.labels.size(), 1));
+      if (fits("TF-IDF", baseline::kFitCopies * 8 * labels * double(parts() * words.words().size())))
+        measure("TF-IDF + " + model, [&](const baseline::FitOptions& how) {
+          return baseline::fit_and_predict(words.features(train_), train_, words.features(dev_), team_, how);
+        });
+      const auto width =
+          double(Config::load(transformer_files(ModelFiles(options_.model))).embedding_size() * parts());
+      if (fits("word vectors", 4 * width * double(train_.size() + dev_.size())))
+        measure("word vectors + " + model, [&](const baseline::FitOptions& how) {
+          baseline::FeatureRows x = baseline::mean_word_vectors(options_.model, train_),
+                                dev_x = baseline::mean_word_vectors(options_.model, dev_);
+          baseline::standardize(x, dev_x);
+          return baseline::fit_and_predict(x, train_, dev_x, team_, how);
+        });
     }
     const bool tags = train_.kind == TaskKind::kTag;
     measure(tags ? "BiLSTM" : "BiLSTM + attention", [&](const baseline::FitOptions& how) {
@@ -61,6 +70,16 @@ class Baselines {
   }
 
  private:
+  // Features of a pair are those of both texts, their distances and products.
+  size_t parts() const { return train_.kind == TaskKind::kPair ? 4 : 1; }
+  bool fits(std::string_view name, double bytes) const {
+    if (bytes <= kMostBytes) return true;
+    if (options_.note)
+      options_.note(
+          fmt::format("the baseline with {} is left out: it would take {:.0f} GB", name, bytes / 1e9));
+    return false;
+  }
+
   template <class Predict>
   void measure(const std::string& name, const Predict& predict) {
     const auto start = std::chrono::steady_clock::now();

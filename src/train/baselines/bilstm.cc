@@ -15,8 +15,20 @@ namespace {
 using kernels::Accumulate, kernels::matmul, kernels::transposed;
 
 // Places of the tensors.
-enum : size_t { kTable, kForwardX, kForwardH, kForwardBias, kBackwardX, kBackwardH, kBackwardBias };
-enum : size_t { kOutput = 7, kOutputBias, kScoreQuery, kScoreKey, kScoreV };
+enum : size_t {
+  kTable,
+  kForwardX,
+  kForwardH,
+  kForwardBias,
+  kBackwardX,
+  kBackwardH,
+  kBackwardBias,
+  kOutput,
+  kOutputBias,
+  kScoreQuery,
+  kScoreKey,
+  kScoreV
+};
 
 // Masks of x and of y are not the same.
 Dropout of_features(Dropout dropout) {

@@ -13,8 +13,8 @@
 namespace bertie::baseline {
 namespace {
 
-constexpr size_t kMostWords =
-    512;  // of a text: it is cut, as BERT's is; of a sentence to tag, which goes in parts
+// Of a text, which is cut as BERT's is; of a sentence to tag, which goes in parts.
+constexpr size_t kMostWords = 512;
 constexpr double kRate = 2e-3;  // of the first step; falls to 0
 constexpr double kClip = 1;     // largest norm of the gradient
 constexpr float kDropout = 0.3f;
@@ -91,7 +91,7 @@ class BiLstmLearning {
   }
 
   Predictions run() {
-    const size_t epochs = options_.epochs > 0 ? options_.epochs : epochs_for(examples_.size());
+    const size_t epochs = epochs_for(examples_.size());
     Predictions best;
     double best_score = NAN;
     for (size_t epoch = 0; epoch < epochs; ++epoch) {
@@ -104,7 +104,7 @@ class BiLstmLearning {
       Predictions now = predict();
       const NamedScore main = score(dev_, now, {.metric = options_.metric}).scores.at(0);
       const double value = main.higher_is_better ? main.value : -main.value;
-      if (epoch == 0 || value > best_score || std::isnan(best_score))
+      if (epoch == 0 || value >= best_score || std::isnan(best_score))
         best = std::move(now), best_score = value;
     }
     return best;

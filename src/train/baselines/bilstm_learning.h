@@ -1,6 +1,6 @@
 #pragma once
 // A BiLSTM that learns from labelled rows, from random numbers on (docs/finetuning.md#baselines has its
-// settings). As with BERT, the epoch that is best on the dev rows is the one that counts.
+// settings). As with BERT, the epoch that is best on the dev rows counts, of equal ones the later.
 #include <functional>
 #include <string>
 
@@ -12,7 +12,6 @@ struct BiLstmOptions {
   std::string metric = {};
   uint64_t seed = 1;
   int threads = 1;
-  size_t epochs = 0;  // 0: by the number of rows
   std::function<void(double fraction)> progress = {};
 };
 

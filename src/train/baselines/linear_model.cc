@@ -120,7 +120,7 @@ std::vector<double> LinearModel::apply(const FeatureRows& x) const {
 
 LinearModel fit(const FeatureRows& x, std::span<const double> y, LinearLoss loss, size_t outputs, Team& team,
                 const FitOptions& options) {
-  LinearModel model{.columns = x.columns, .outputs = outputs};
+  LinearModel model{.outputs = outputs};
   model.numbers.resize((x.columns + 1) * outputs);
   MeanLoss mean_loss(x, y, loss, outputs, team);
   MinimizeOptions how{.iterations = kIterations, .tolerance = options.tolerance};

@@ -19,10 +19,13 @@
 
 namespace bertie::baseline {
 
+// How often `fit` holds all numbers of a model: its parts of the gradient and L-BFGS's history.
+inline constexpr double kFitCopies = 33;
+
 enum class LinearLoss { kSoftmax, kSigmoid, kSquared };
 
 struct LinearModel {
-  size_t columns = 0, outputs = 0;
+  size_t outputs = 0;
   std::vector<double> numbers = {};  // (columns + 1, outputs): the last row is b
 
   // (rows, outputs)

@@ -9,7 +9,7 @@
 namespace bertie::baseline {
 namespace {
 
-using kernels::Accumulate, kernels::Factor, kernels::matmul, kernels::transposed;
+using kernels::Accumulate, kernels::matmul, kernels::transposed;
 
 // The rows of a step, and of them those that have a step before it, which is where the others begin.
 struct LstmStep {

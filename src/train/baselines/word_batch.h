@@ -10,9 +10,9 @@ namespace bertie::baseline {
 struct WordBatch {
   std::vector<int32_t> words = {};  // numbers of a Vocabulary, step by step
   std::vector<size_t> steps = {};   // steps[t] .. steps[t + 1] − 1 are the words of step t
-  std::vector<int32_t> offsets =
-      {};                          // where each sequence would begin if they lay one after the other; the end
-  std::vector<int32_t> rows = {};  // in that order: where each word is in `words`
+  // Where each sequence would begin if they lay one after the other, and the end; and, in that order, where
+  // each word is in `words`.
+  std::vector<int32_t> offsets = {}, rows = {};
 
   size_t sequences() const { return offsets.size() - 1; }
 };
