@@ -57,13 +57,9 @@ struct FinetuneJob {
   int threads = 0;                    // of a rank; 0: one for every core
   std::string command = {};           // that asked for this, for README.md
 
-  // `out` is the folder of the model; `batch`, `steps` and `eval_every` 0: by the number of rows.
-  TrainOptions train = defaults();
-  static TrainOptions defaults() {
-    TrainOptions o;
-    o.batch = 0, o.outlier = 0, o.eval_every = 0;
-    return o;
-  }
+  // `out` is the folder of the model. What is not given (batch, steps, rate, eval_every) goes by the number
+  // of rows and the width of the model (docs/finetuning.md).
+  TrainOptions train = {};
 };
 
 // What a run with one seed came to.

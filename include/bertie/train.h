@@ -48,7 +48,7 @@ struct TrainOptions {
   // there are some but none is whole.
   bool resume = false;
 
-  size_t batch = 64;      // sequences a step, over all ranks
+  size_t batch = 0;       // sequences a step, over all ranks; 0: the job's default (pretrain: 64)
   size_t accumulate = 1;  // micro-batches that a rank's share is cut into: the same step in less memory
 
   // The run ends when one of these is reached, and the schedule follows the one that is nearest. 0: no such
@@ -65,12 +65,13 @@ struct TrainOptions {
   double decay = 0.01;  // of weights: not of biases and norms
   double clip = 1;      // largest norm of the gradient; 0: no limit
   // A step whose gradient norm is not finite, or above this many times the median of the last 64, is skipped.
-  // 0: only what is not finite.
-  double outlier = 20;
+  // 0: only what is not finite. Nothing: the job's default (pretrain: 20, fine-tuning: 0).
+  std::optional<double> outlier = {};
 
   uint64_t seed = 1;  // of everything random: fresh parameters, data order, masks, dropout
 
-  uint64_t eval_every = 500;     // steps between evaluations on held-out data; 0: none
+  // Steps between evaluations; 0: none. Nothing: the job's default (pretrain: 500).
+  std::optional<uint64_t> eval_every = {};
   size_t eval_sequences = 1024;  // of an evaluation, at most, spread over all held-out data; 0: all of it
   size_t patience = 0;           // evaluations without a better result after which the run ends; 0: no end
 

@@ -241,7 +241,8 @@ void FinetuneSetup::make_plan() {
     o.steps = o.steps > 0 ? std::min(o.steps, steps) : steps;
   }
   plan.epochs = double(o.steps) / in_epoch;  // 0 where tokens or time end the run
-  if (o.eval_every == 0) {
+  if (!o.outlier) o.outlier = 0;
+  if (!o.eval_every) {
     // Once an epoch, in long epochs every thousand steps or four times; in all not much more than twenty
     // times.
     const double times = std::clamp(in_epoch / 1000, 1.0, 4.0);

@@ -250,6 +250,7 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
 TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEvents& events) {
   check_choice(given);
   PretrainJob job = given;
+  job.train = with_defaults(job.train);
   if (std::error_code error; !job.from.empty() && !fs::exists(job.from, error))
     job.from = find_model(job.from.string());
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),

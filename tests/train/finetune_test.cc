@@ -316,10 +316,29 @@ TEST(Finetune, ADozenRowsAreEnoughForWhatIsSimple) {
   events.planned = [&](const FinetunePlan& p) { plan = p; };
   const FinetuneResult r = finetune(job, events);
   EXPECT_GE(plan.train.steps, 100u);
-  EXPECT_GE(plan.train.eval_every, 5u) << "some twenty evaluations";
+  EXPECT_GE(plan.train.eval_every.value(), 5u) << "some twenty evaluations";
   EXPECT_EQ(r.seeds[0].best_step, plan.train.steps) << "the last of equals";
   EXPECT_EQ(load(r.folder).classify("the book was poor").labels[0].label, "no");
   EXPECT_GT(load(r.folder).classify("a book was good").labels[0].score, 0.9);
+}
+
+// A C++ program that gives `out` alone gets what the command line gives.
+TEST(Finetune, TrainOptionsThatAreNotGivenGoByTheRows) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(40, 1));
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  events.stop = [] { return true; };
+  finetune({.model = make_model(temp).string(),
+            .train_file = train.string(),
+            .threads = 1,
+            .train = {.out = temp.path() / "out"}},
+           events);
+  EXPECT_EQ(plan.train.batch, 16u);
+  EXPECT_EQ(plan.train.outlier, 0.0);
+  EXPECT_LE(plan.train.eval_every.value(), plan.train.steps / 10);
 }
 
 TEST(Finetune, SmallSetsTakeMoreEpochsAndNarrowModelsLargerSteps) {

@@ -36,7 +36,7 @@ FinetuneJob job_of(const Settings& s) {
   job.fresh_head = s.fresh_head, job.dropout = s.dropout.value_or(-1), job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));
   job.command = given_command(s);
-  job.train = train_options(s, job.train);
+  job.train = train_options(s);
   return job;
 }
 

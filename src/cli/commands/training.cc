@@ -88,8 +88,8 @@ uint64_t count_of(std::string_view option, std::string_view text) {
 
 }  // namespace
 
-TrainOptions train_options(const Settings& s, const TrainOptions& otherwise) {
-  TrainOptions o = otherwise;
+TrainOptions train_options(const Settings& s) {
+  TrainOptions o;
   o.out = s.out.value_or(""), o.resume = s.resume;
   o.batch = s.batch.value_or(o.batch), o.accumulate = s.accumulate.value_or(o.accumulate);
   o.steps = s.steps.value_or(0);
@@ -101,9 +101,10 @@ TrainOptions train_options(const Settings& s, const TrainOptions& otherwise) {
   o.cooldown = s.cooldown.value_or(o.cooldown);
   if (s.optimizer) o.method = OptimizerMethod(*s.optimizer);
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
-  o.outlier = s.outlier.value_or(o.outlier);
+  if (s.outlier) o.outlier = *s.outlier;
+  if (s.eval_every) o.eval_every = *s.eval_every;
   o.eval_sequences = s.eval_sequences.value_or(o.eval_sequences);
-  o.eval_every = s.eval_every.value_or(o.eval_every), o.patience = s.patience.value_or(o.patience);
+  o.patience = s.patience.value_or(o.patience);
   if (s.save_every) {
     uint64_t steps = 0;
     o.save_every = 0, o.save_seconds = 0;

@@ -15,8 +15,8 @@ namespace bertie::cli {
 void catch_stop_signals(const Settings& settings, const Launcher& launcher);
 int stop_signal();  // that came; 0: none
 
-// What was given; the rest as in `otherwise`.
-TrainOptions train_options(const Settings& settings, const TrainOptions& otherwise = {});
+// What was given.
+TrainOptions train_options(const Settings& settings);
 
 // One line with everything that moves. Written without taking memory, as the steps around it.
 class TrainLine {

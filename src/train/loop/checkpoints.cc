@@ -86,7 +86,7 @@ nlohmann::ordered_json Trainer::description() const {
   all["eps"] = o.eps;
   all["decay"] = o.decay;
   all["clip"] = o.clip;
-  all["outlier"] = o.outlier;
+  all["outlier"] = *o.outlier;
   all["seed"] = o.seed;
   all["dropout_on"] = parts_.dropout;
   return all;
@@ -103,7 +103,7 @@ nlohmann::ordered_json Trainer::rank_description() const {
     all["losses"].push_back({term.name, int(term.head), term.weight});
   all["limits"] = {o.steps, o.tokens, o.seconds};
   all["cooldown"] = o.cooldown;
-  all["eval-every"] = {o.eval_every, parts_.eval_sequences, o.patience};
+  all["eval-every"] = {*o.eval_every, parts_.eval_sequences, o.patience};
   all["save-every"] = {o.save_every, o.save_seconds};
   return all;
 }

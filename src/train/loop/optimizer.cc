@@ -22,7 +22,8 @@ void check_update(const TrainOptions& o) {
   need(o.eps > 0 && std::isfinite(o.eps), "eps", o.eps, "a small number above 0, such as 1e-6");
   need(o.decay >= 0 && std::isfinite(o.decay), "decay", o.decay, "a number from 0 on, such as 0.01");
   need(o.clip >= 0, "clip", o.clip, "a number above 0, or 0 for no limit");
-  need(o.outlier == 0 || o.outlier > 1, "outlier", o.outlier, "a number above 1, or 0 for none");
+  const double outlier = o.outlier.value_or(kOutlier);
+  need(outlier == 0 || outlier > 1, "outlier", outlier, "a number above 1, or 0 for none");
 }
 
 }  // namespace
@@ -80,12 +81,13 @@ void Optimizer::update(double rate, double scale) {
 
 bool Optimizer::is_outlier(double norm, double& median) const {
   const size_t have = size_t(std::min<uint64_t>(seen_, kNorms));
-  if (options_.outlier == 0 || have < kEnough) return false;
+  const double outlier = options_.outlier.value_or(kOutlier);
+  if (outlier == 0 || have < kEnough) return false;
   std::array<double, kNorms> sorted = norms_;
   std::nth_element(sorted.begin(), sorted.begin() + have / 2, sorted.begin() + have);
   median = sorted[have / 2];
   // What is below the clip is no outlier: when nearly everything is learned, norms are small and vary a lot.
-  return median > 0 && norm > std::max(options_.outlier * median, options_.clip);
+  return median > 0 && norm > std::max(outlier * median, options_.clip);
 }
 
 void Optimizer::remember(double norm) { norms_[seen_++ % kNorms] = norm; }

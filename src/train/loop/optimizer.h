@@ -27,6 +27,8 @@ struct StepTaken {
   double median = 0;  // of the last norms, where there are enough to judge an outlier
 };
 
+inline constexpr double kOutlier = 20;  // where TrainOptions says nothing
+
 class Optimizer {
  public:
   // The learner outlives it. Throws Error for options that make no sense.

@@ -46,16 +46,23 @@ uint64_t dropout_seed(uint64_t seed, uint64_t step) {
 
 }  // namespace
 
+TrainOptions with_defaults(TrainOptions o) {
+  if (o.batch == 0) o.batch = 64;
+  if (!o.eval_every) o.eval_every = 500;
+  if (!o.outlier) o.outlier = kOutlier;
+  return o;
+}
+
 Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events)
     : parts_(parts),
-      options_(options),
+      options_(with_defaults(options)),
       events_(events),
       rates_(rates_of(options)),
       optimizer_(parts.learner, options),
       training_(parts.learner, parts.ranks, parts.source, shape()),
       since_log_(parts.source.terms().size()) {
   check_loop(options);
-  if (options_.patience > 0 && (!can_evaluate() || options_.eval_every == 0))
+  if (options_.patience > 0 && (!can_evaluate() || *options_.eval_every == 0))
     throw Error("patience counts evaluations on held-out data, and this run has none",
                 "data with a held-out part and an `eval_every` above 0, or no `patience`", "patience");
   if (parts_.held_out) {
@@ -133,8 +140,8 @@ void Trainer::report_skipped(const StepTaken& taken) const {
 }
 
 bool Trainer::eval_due() const {
-  return can_evaluate() && options_.eval_every > 0 && step_ > 0 && evaluated_step_ != step_ &&
-         (step_ % options_.eval_every == 0 || finished());
+  return can_evaluate() && *options_.eval_every > 0 && step_ > 0 && evaluated_step_ != step_ &&
+         (step_ % *options_.eval_every == 0 || finished());
 }
 
 EvalResult Trainer::evaluate() {

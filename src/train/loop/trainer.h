@@ -26,6 +26,9 @@
 
 namespace bertie {
 
+// Batch, evaluations and outliers where nothing was said of them: those of pre-training.
+TrainOptions with_defaults(TrainOptions options);
+
 class Trainer {
  public:
   // What a job puts together. Everything it refers to outlives the trainer.
