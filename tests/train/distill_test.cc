@@ -276,7 +276,7 @@ TEST_F(Distill, WhatMakesNoSenseIsSaid) {
 // Tags are said of words, answers of tokens, numbers as they are.
 TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
   const TempFolder temp;
-  const fs::path model = make_model(temp, "bert", {}, 4);
+  const fs::path model = make_model(temp);
   std::string tags, numbers = "text,score\n", several,
                     questions = R"({"version":"1.1","data":[{"title":"t","paragraphs":[)";
   Random random(5);
@@ -298,13 +298,14 @@ TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
         who ? 0 : context.find(place));
   }
   questions += "]}]}";
-  const auto distilled = [&](TaskKind kind, const std::string& name, const std::string& text, double epochs) {
+  const auto distilled = [&](TaskKind kind, const std::string& name, const std::string& text, double epochs,
+                             const std::string& start = "") {
     write(temp.path() / name, text);
     FinetuneJob job = job_for(kind, model, temp.path() / name, temp.path() / (name + ".teacher"));
     job.epochs = epochs;
     const FinetuneResult teacher = finetune(job);
     FinetuneJob student = job_for(kind, "", temp.path() / name, temp.path() / (name + ".student"));
-    student.model.clear(), student.teaching.teacher = teacher.folder.string();
+    student.model = start, student.teaching.teacher = teacher.folder.string();
     student.teaching.hard_weight = 0, student.epochs = epochs;
     const FinetuneResult r = finetune(student);
     EXPECT_GE(first_score(r), first_score(teacher) - 0.05) << name;
@@ -321,7 +322,7 @@ TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
   whole.dev_file = whole.train_file, whole.train.steps = 1;
   EXPECT_EQ(finetune(whole).evaluation.scores[0].name, "r2");
 
-  const TextModel answerer = distilled(TaskKind::kAnswer, "questions.json", questions, 60);
+  const TextModel answerer = distilled(TaskKind::kAnswer, "questions.json", questions, 60, model.string());
   FinetuneJob stranger =
       job_for(TaskKind::kAnswer, "", temp.path() / "questions.json", temp.path() / "stranger");
   const fs::path other = temp.path() / "other";
