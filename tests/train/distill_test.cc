@@ -306,7 +306,8 @@ TEST(DistillKinds, TagsAnswersNumbersAndSeveralLabels) {
     const FinetuneResult teacher = finetune(job);
     FinetuneJob student = job_for(kind, "", temp.path() / name, temp.path() / (name + ".student"));
     student.model = start, student.teaching.teacher = teacher.folder.string();
-    student.teaching.hard_weight = 0, student.epochs = epochs;
+    if (start.empty()) student.teaching.hard_weight = 0;
+    student.epochs = epochs, student.seeds = 2;
     const FinetuneResult r = finetune(student);
     EXPECT_GE(first_score(r), first_score(teacher) - 0.05) << name;
     return load(r.folder);

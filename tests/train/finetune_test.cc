@@ -79,6 +79,7 @@ TEST(Finetune, PairsTagsAnswersAndNumbersLearn) {
     write(temp.path() / name, text);
     FinetuneJob job = job_for(kind, model, temp.path() / name, temp.path() / (name + ".model"));
     job.epochs = kind == TaskKind::kAnswer ? 60 : kind == TaskKind::kPair ? 20 : 6;
+    if (kind == TaskKind::kPair) job.seeds = 4;  // not every start finds what an exclusive or is
     return finetune(job);
   };
   EXPECT_GE(first_score(learn(TaskKind::kPair, "pairs.tsv", pairs)), 0.95);
@@ -111,7 +112,9 @@ TEST(Finetune, SeveralLabelsAtOnceLearn) {
             "\n";
   }
   write(train, rows);
-  const FinetuneResult result = finetune(job_for(TaskKind::kClassify, model, train, temp.path() / "out"));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, temp.path() / "out");
+  job.epochs = 25, job.train.rate = 1e-3;
+  const FinetuneResult result = finetune(job);
   EXPECT_GE(first_score(result), 0.99);
   EXPECT_EQ(load(result.folder).model().config().problem, Problem::kMultiLabel);
 }

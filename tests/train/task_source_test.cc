@@ -99,7 +99,8 @@ TEST(TaskSource, InWindowsEachWordCountsOnce) {
   }
   data.sentences = {sentence};
   for (const size_t stride : {size_t{0}, size_t{3}, size_t{100}}) {
-    const auto source = make_task_source(data, tokenizer(), {.encoding = {.max_length = 16, .stride = stride}});
+    const auto source =
+        make_task_source(data, tokenizer(), {.encoding = {.max_length = 16, .stride = stride}});
     EXPECT_GT(source->sequences(), 3u);
     EXPECT_EQ(source->truncated(), 0u);
     const BatchStorage s = all_of(*source);
