@@ -113,7 +113,7 @@ TEST(Finetune, SeveralLabelsAtOnceLearn) {
   }
   write(train, rows);
   FinetuneJob job = job_for(TaskKind::kClassify, model, train, temp.path() / "out");
-  job.epochs = 25, job.train.rate = 1e-3;
+  job.epochs = 25, job.seeds = 2, job.train.rate = 1e-3;
   const FinetuneResult result = finetune(job);
   EXPECT_GE(first_score(result), 0.99);
   EXPECT_EQ(load(result.folder).model().config().problem, Problem::kMultiLabel);
