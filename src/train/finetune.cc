@@ -182,6 +182,7 @@ class Finetuning {
   void run_seed(uint64_t seed) {
     const fs::path folder = folder_of(seed), done = folder / kResult;
     if (value_of_rank_0(ranks_, first_rank() && fs::exists(done)) > 0) {
+      first_learner_.reset();
       if (first_rank()) keep(seed_from_json(std::string(io::MappedFile(done).text()), done.string()), {});
       return;
     }

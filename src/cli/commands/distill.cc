@@ -53,19 +53,10 @@ void check_task(const Settings& s) {
 }
 
 PretrainJob language_model_job(const Settings& s) {
-  PretrainJob job;
-  job.train = train_options(s);
+  PretrainJob job = pretrain_job(s);
   job.teaching = teaching_of(s);
-  job.data = s.data.value_or(""), job.from = s.model.value_or("");
-  job.size = s.model_size.value_or(""), job.config = s.config.value_or("");
+  job.from = s.model.value_or("");
   job.objective = Config::load(find_model(*s.teacher)).causal() ? "causal" : "mlm";
-  job.max_length = s.max_length.value_or(job.max_length);
-  job.mask_rate = s.mask_rate.value_or(job.mask_rate);
-  job.max_predictions = s.max_predictions.value_or(job.max_predictions);
-  job.whole_words = s.whole_word;
-  if (s.dropout) job.dropout = *s.dropout;
-  job.recompute = s.recompute;
-  job.threads = int(s.threads.value_or(0));
   return job;
 }
 

@@ -8,22 +8,6 @@
 namespace bertie::cli {
 namespace {
 
-PretrainJob job_of(const Settings& s) {
-  PretrainJob job;
-  job.train = train_options(s);
-  job.data = s.data.value_or("");
-  job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
-  job.objective = s.objective.value_or(job.objective);
-  job.max_length = s.max_length.value_or(job.max_length);
-  job.mask_rate = s.mask_rate.value_or(job.mask_rate);
-  job.max_predictions = s.max_predictions.value_or(job.max_predictions);
-  job.whole_words = s.whole_word;
-  if (s.dropout) job.dropout = *s.dropout;
-  job.recompute = s.recompute;
-  job.threads = int(s.threads.value_or(0));
-  return job;
-}
-
 void report(const TrainResult& result, const Settings& settings, const Launcher& launcher) {
   const std::string resume =
       result.end == TrainEnd::kStopped ? resume_command(settings, launcher) : std::string();
@@ -42,7 +26,23 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
 
 }  // namespace
 
-int pretrain_command(const Settings& settings) { return run_pretraining(job_of(settings), settings); }
+PretrainJob pretrain_job(const Settings& s) {
+  PretrainJob job;
+  job.train = train_options(s);
+  job.data = s.data.value_or("");
+  job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
+  job.objective = s.objective.value_or(job.objective);
+  job.max_length = s.max_length.value_or(job.max_length);
+  job.mask_rate = s.mask_rate.value_or(job.mask_rate);
+  job.max_predictions = s.max_predictions.value_or(job.max_predictions);
+  job.whole_words = s.whole_word;
+  if (s.dropout) job.dropout = *s.dropout;
+  job.recompute = s.recompute;
+  job.threads = int(s.threads.value_or(0));
+  return job;
+}
+
+int pretrain_command(const Settings& settings) { return run_pretraining(pretrain_job(settings), settings); }
 
 int run_pretraining(const PretrainJob& job, const Settings& settings) {
   const Launcher launcher = Launcher::find();

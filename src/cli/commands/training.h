@@ -37,7 +37,8 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
 std::string given_command(const Settings& settings);
 std::string resume_command(const Settings& settings, const Launcher& launcher);
 
-// What bertie pretrain does with a job, and bertie distill lm.
+// The job of bertie pretrain, and what it does with it: bertie distill lm does the same.
+PretrainJob pretrain_job(const Settings& settings);
 int run_pretraining(const PretrainJob& job, const Settings& settings);
 
 // What --teacher and the options beside it say.
