@@ -137,16 +137,25 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given)
     config.dropout = config.attention_dropout = job.dropout;
     config.classifier_dropout = config.embedding_dropout = -1;  // as dropout
   }
-  size_t most = std::min(config.max_tokens(), tokenizer->model_max_length());
-  // Answers are places among tokens: both read the same.
-  if (teacher && job.kind == TaskKind::kAnswer) most = std::min(most, teacher->max_length());
+  size_t limit = config.max_tokens();
+  // Answers are places among tokens: a teacher reads the same.
+  if (teacher && job.kind == TaskKind::kAnswer) limit = std::min(limit, teacher->max_length());
+  const size_t most = std::min(limit, tokenizer->model_max_length());
   max_length = job.max_length > 0              ? job.max_length
                : job.kind == TaskKind::kAnswer ? std::min(most, kAnswerLength)
                                                : most;
-  if (max_length > config.max_tokens() || (job.kind == TaskKind::kAnswer && teacher && max_length > most))
+  if (max_length > limit)
     throw Error(fmt::format("sequences of {} tokens are too long: the model{} reads {} at most", max_length,
-                            teacher ? " or its teacher" : "", most),
-                fmt::format("`max_length` {}", most), "max_length");
+                            teacher ? " or its teacher" : "", limit),
+                fmt::format("`max_length` {}", limit), "max_length");
+  // A correlation is as high where all numbers are of the wrong size.
+  if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
+  check_data();
+  make_plan();
+}
+
+// What was asked for must fit the rows that were found.
+void FinetuneSetup::check_data() const {
   const bool classes = job.kind == TaskKind::kTag ||
                        (job.kind != TaskKind::kAnswer && data.train.problem == Problem::kSingleLabel);
   if (!classes && (job.balance_classes || job.label_smoothing > 0))
@@ -158,15 +167,12 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given)
   if (job.seeds > 1 && !evaluates())
     throw Error("several seeds are compared on dev data, and there is none",
                 "`dev_file` FILE, or a `dev_share`", "seeds");
-  // A correlation is as high where all numbers are of the wrong size.
-  if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
   if (job.baseline && !data.train.labeled)
     throw Error("baselines learn from labels, and there are none", "`train_file` FILE", "baseline");
   if (job.baseline && !evaluates())
     throw Error("baselines are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
                 "baseline");
   if (!job.metric.empty() && evaluates()) check_metric();
-  make_plan();
 }
 
 // Labels are read as the teacher's are: five rows may have no fraction in them, or no list.

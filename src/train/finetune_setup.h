@@ -45,6 +45,7 @@ struct FinetuneSetup {
  private:
   void take_problem_of_teacher();
   void take_labels_of_teacher();
+  void check_data() const;
   void check_metric() const;
   void make_plan();
 };

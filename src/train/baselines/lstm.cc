@@ -48,16 +48,22 @@ void open_gates(Matrix<float> z, size_t hidden) {
     for (size_t j = 0; j < 3 * hidden; ++j) z(r, j) = 0.5f + 0.5f * z(r, j);
 }
 
+// What the forward pass leaves for the backward pass.
+struct KeptSteps {
+  Matrix<float> gates, cells, tanhs, before;
+};
+KeptSteps kept_in(LstmMemory& memory, size_t words, size_t hidden) {
+  return {shaped(memory.gates, words, 4 * hidden), shaped(memory.cells, words, hidden),
+          shaped(memory.tanhs, words, hidden), shaped(memory.before, words, hidden)};
+}
+
 }  // namespace
 
 void lstm_forward(Matrix<const float> x, std::span<const size_t> steps, Direction direction, const Lstm& lstm,
                   Matrix<float> h, LstmMemory& memory) {
   const size_t words = x.rows(), hidden = lstm.wh.cols(), inputs = x.cols();
   Team team(1);
-  const Matrix<float> gates = shaped(memory.gates, words, 4 * hidden);
-  const Matrix<float> cells = shaped(memory.cells, words, hidden);
-  const Matrix<float> tanhs = shaped(memory.tanhs, words, hidden);
-  const Matrix<float> before = shaped(memory.before, words, hidden);
+  const auto [gates, cells, tanhs, before] = kept_in(memory, words, hidden);
   for (size_t r = 0; r < words; ++r) std::ranges::copy(lstm.bias, gates.row(r));
   matmul(x, transposed(lstm.wx), gates,
          room(memory.panels, kernels::matmul_workspace_floats(inputs, 4 * hidden)), team, Accumulate::kYes);
@@ -100,10 +106,7 @@ void lstm_backward(Matrix<const float> x, std::span<const size_t> steps, Directi
                    const LstmGradients& gradients) {
   const size_t words = x.rows(), hidden = lstm.wh.cols(), inputs = x.cols();
   Team team(1);
-  const Matrix<float> gates = shaped(memory.gates, words, 4 * hidden);
-  const Matrix<float> cells = shaped(memory.cells, words, hidden);
-  const Matrix<float> tanhs = shaped(memory.tanhs, words, hidden);
-  const Matrix<float> before = shaped(memory.before, words, hidden);
+  const auto [gates, cells, tanhs, before] = kept_in(memory, words, hidden);
   const Matrix<float> dz = shaped(memory.d_gates, words, 4 * hidden);
   const Matrix<float> dc = shaped(memory.d_cells, words, hidden);
   std::fill_n(memory.d_cells.begin(), words * hidden, 0.0f);
