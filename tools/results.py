@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fine-tunes real models on GLUE, CoNLL-2003 and SQuAD, row by row, and prints the table of docs/results.md.
+"""Fine-tunes real models on GLUE, CoNLL-2003 and SQuAD, row by row, and prints a table of the scores.
 
     tools/results.py --data TASKS --models MODELS --work DIR            # all rows; what is done is not done again
     tools/results.py --data TASKS --models MODELS --work DIR mrpc rte   # some
