@@ -44,7 +44,7 @@ def conll(model, options):
 
 
 ROWS = {
-    "cola": glue("CoLA", BASE, "classify", [*THREE, "--metric", "matthews"], ["matthews"]),
+    "cola": glue("CoLA", BASE, "classify", [*THREE, "--batch", "32", "--metric", "matthews"], ["matthews"]),
     "rte": glue("RTE", BASE, "pair", [*THREE, "--epochs", "5"], ["accuracy"]),
     "mrpc": glue("MRPC", BASE, "pair", [*THREE, "--epochs", "5"], ["accuracy", "f1"]),
     "stsb": glue("STS-B", BASE, "pair", [*THREE, "--epochs", "4"], ["pearson", "spearman"]),

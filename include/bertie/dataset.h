@@ -58,7 +58,8 @@ struct SquadQuestion {
 
 struct DatasetOptions {
   // Columns by name, or by number from 1; empty: found by their usual names ("sentence", "text", "label" …).
-  // kTag: `text` has the words and `label` the tags; kAnswer: question, context and answers.
+  // `label` may name several with commas between ("toxic,insult"): each says 0 or 1 for the label of its
+  // name. kTag: `text` has the words and `label` the tags; kAnswer: question, context and answers.
   std::string text = {}, text_pair = {}, label = {};
   // What labels are. kUnset: numbers with fractions are a regression, lists of labels several labels,
   // anything else classes. Data that goes with other data should be given that data's problem: five rows may

@@ -24,7 +24,7 @@ std::vector<Option> labelled_data_options() {
            .to = &Settings::column_pair},
           {.name = "label",
            .argument = "NAME",
-           .help = "column of the label",
+           .help = "column of the label; a,b,c are three that say 0 or 1 for the label of their name",
            .standard = "likewise",
            .to = &Settings::label},
           {.name = "problem",

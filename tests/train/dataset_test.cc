@@ -222,6 +222,33 @@ TEST(DatasetLabels, InListsAreSeveral) {
                  ":1: 2 labels where", {.problem = Problem::kSingleLabel});
 }
 
+TEST(DatasetLabels, InColumnsOfTheirOwnAreSeveral) {
+  const std::string_view table = "id,comment,toxic,insult,threat\n1,a,1,0,0\n2,b,0,0,0\n3,c,1.0,TRUE,no\n";
+  const Dataset data = classify("a.csv", table, {.label = "toxic, insult,Threat"});
+  EXPECT_EQ(data.problem, Problem::kMultiLabel);
+  EXPECT_EQ(data.labels, (Strings{"toxic", "insult", "threat"}))
+      << "in their order, though no row has a threat";
+  EXPECT_EQ(label_names(data), (Strings{"toxic", "", "toxic+insult"}));
+  EXPECT_EQ(data.found, "CSV, columns comment, toxic, insult and threat");
+  EXPECT_EQ(label_names(classify("a.csv", table, {.text = "2", .label = "4,3"})),
+            (Strings{"toxic", "", "insult+toxic"}));
+  EXPECT_EQ(label_names(classify("a.jsonl", "{\"text\": \"a\", \"x\": true, \"y\": 0}\n", {.label = "x,y"})),
+            (Strings{"x"}));
+  EXPECT_EQ(classify("a.csv", "text,\"x,y\"\na,1\nb,2\n", {.label = "x,y"}).labels, (Strings{"1", "2"}))
+      << "a column of this name";
+  const auto refused = [](std::string_view text, const std::string& label, const std::string& part) {
+    expect_refused(TaskKind::kClassify, "a.csv", text, part, {.label = label});
+  };
+  refused("text,x,y\na,1,0\nb,-1,-1\n", "x,y", "a.csv:3: column \"x\" has \"-1\" where 0 or 1");
+  refused("text,x,y\na,1,\n", "x,y", "a.csv:2: some of the labels are empty, others not");
+  refused("text,x,y\na,,\n", "x,y", "a.csv:2: there is no label");
+  refused("text,x,y\na,1,0\n", "x,z", "a.csv has no column \"z\"");
+  refused("text,x,y\na,1,0\n", "x,x", "\"x,x\" names the column \"x\" twice");
+  EXPECT_EQ(label_names(classify("a.csv", "text,\xff,y\na,1,1\n", {.label = "2,3"})), (Strings{"\uFFFD+y"}));
+  const Dataset unlabeled = classify("a.csv", "text,x,y\na,,\n", {.label = "x,y", .labels_needed = false});
+  EXPECT_FALSE(unlabeled.labeled);
+}
+
 TEST(DatasetRows, ThatAreBadAreErrorsWithFileLineAndReason) {
   const auto refused = [](std::string_view rows, const std::string& part) {
     expect_refused(TaskKind::kClassify, "a.csv", "text,label\nfine,a\n" + std::string(rows), part);

@@ -10,6 +10,7 @@
 #include "bertie/nearest.h"
 #include "core/checked.h"
 #include "io/quote.h"
+#include "train/data/labels.h"
 
 namespace bertie {
 namespace {
@@ -107,7 +108,9 @@ class ColumnFinder {
     if (is_cola()) return {.text = 3, .text_pair = {}, .label = 1};
     const bool pairs = wanted_.kind == TaskKind::kPair;
     std::optional<size_t> text = named(wanted_.text, "text"), pair = named(wanted_.text_pair, "text_pair");
-    found.label = named(wanted_.label, "label");
+    found.truths = several_named(wanted_.label);
+    if (found.truths.empty()) found.label = named(wanted_.label, "label");
+    const bool label_found = found.label || !found.truths.empty();
     switch (wanted_.kind) {
       case TaskKind::kTag:
         if (!text) text = usual(kWordNames, "text");
@@ -123,18 +126,19 @@ class ColumnFinder {
         find_pair(text, pair);
         [[fallthrough]];
       case TaskKind::kClassify:
-        if (!found.label) found.label = usual(kLabelNames, "label");
+        if (!label_found) found.label = usual(kLabelNames, "label");
         for (const Names names : {Names(kTextNames).first(kLikely), Names(kTextNames).subspan(kLikely)}) {
           if (!text && !pairs) text = usual(names, "text");
           if (!text && !pairs) text = with_word(names, found.label);
         }
-        if (!found.label) found.label = with_word(kLabelNames, text);
+        if (!label_found && !found.label) found.label = with_word(kLabelNames, text);
     }
     // What is left over is the text, where that is clear.
     std::vector<size_t> others;
     for (size_t i = 0; i < simple_.size(); ++i)
-      if (i != text && i != pair && i != found.label) others.push_back(i);
-    const bool label_settled = found.label || !wanted_.label_wanted;
+      if (i != text && i != pair && i != found.label && !std::ranges::count(found.truths, i))
+        others.push_back(i);
+    const bool label_settled = found.label || !found.truths.empty() || !wanted_.label_wanted;
     const size_t missing = size_t(!text) + size_t(takes_two() && !pair);
     if (label_settled && missing > 0 && others.size() == missing) {
       if (!text) text = others.front();
@@ -142,7 +146,7 @@ class ColumnFinder {
     }
     if (!text) not_found("text", text_what());
     if (takes_two() && !pair) not_found("text_pair", pairs ? "the second text" : "the context");
-    if (!found.label && wanted_.label_wanted)
+    if (!label_settled)
       not_found("label", wanted_.kind == TaskKind::kTag      ? "the tags"
                          : wanted_.kind == TaskKind::kAnswer ? "the answers"
                                                              : "the label");
@@ -238,6 +242,20 @@ class ColumnFinder {
         field);
   }
 
+  // "toxic,insult": where that is not one column's name, the columns of these names.
+  std::vector<size_t> several_named(const std::string& names) const {
+    const bool texts = wanted_.kind == TaskKind::kClassify || wanted_.kind == TaskKind::kPair;
+    if (!texts || names.find(',') == names.npos || std::ranges::count(reader_.columns(), names)) return {};
+    std::vector<size_t> places;
+    for (const std::string& name : separated(names, ',')) {
+      places.push_back(*named(name, "label"));
+      if (std::ranges::count(places, places.back()) > 1)
+        throw Error(fmt::format("{} names the column {} twice", io::quote(names), io::quote(name)), "",
+                    "label");
+    }
+    return places;
+  }
+
   std::string columns_text() const {
     std::vector<std::string> items;
     if (reader_.format().json() || reader_.format().header) {
@@ -290,7 +308,9 @@ io::TableHints table_hints(const WantedColumns& wanted) {
   // Rows with labels have a header, as a rule; a list of texts need not.
   io::TableHints hints{
       .header = {}, .header_expected = wanted.label_wanted, .is_column_name = is_usual_column_name};
-  for (const std::string& name : {wanted.text, wanted.text_pair, wanted.label})
+  std::vector<std::string> names = separated(wanted.label, ',');
+  names.insert(names.end(), {wanted.text, wanted.text_pair});
+  for (const std::string& name : names)
     if (size_t number; !name.empty() && !parse_number(name, number)) hints.header = true;
   return hints;
 }
@@ -307,6 +327,7 @@ std::string describe(const io::TableReader& reader, const FoundColumns& found) {
     names.push_back(is_plain_name(name) ? name : io::quote(name));
   };
   add(found.text), add(found.text_pair), add(found.label);
+  for (const size_t truth : found.truths) add(truth);
   std::string text = reader.format().json() ? "key" : "column";
   if (names.size() > 1) text += 's';
   for (size_t i = 0; i < names.size(); ++i)

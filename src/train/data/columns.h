@@ -19,6 +19,7 @@ struct WantedColumns {
 struct FoundColumns {
   size_t text = 0;  // from 0, into TableReader::columns()
   std::optional<size_t> text_pair = {}, label = {};
+  std::vector<size_t> truths = {};  // instead of a label: each says whether the label of its name holds
 };
 
 // Whether columns are often called so, in any letters: what a header is recognized by.

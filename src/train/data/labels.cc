@@ -55,17 +55,6 @@ std::optional<std::vector<std::string>> list_in_text(std::string_view text) {
   return items;
 }
 
-std::vector<std::string> parts_of(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(separator, at), text.size());
-    if (const std::string_view part = without_spaces_around(text.substr(at, end - at)); !part.empty())
-      parts.emplace_back(part);
-    at = end + 1;
-  }
-  return parts;
-}
-
 std::string scalar_in_json(const nlohmann::json& value) {
   if (value.is_string()) return std::string(without_spaces_around(value.get_ref<const std::string&>()));
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
@@ -75,6 +64,17 @@ std::string scalar_in_json(const nlohmann::json& value) {
 }
 
 }  // namespace
+
+std::vector<std::string> separated(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    if (const std::string_view part = without_spaces_around(text.substr(at, end - at)); !part.empty())
+      parts.emplace_back(part);
+    at = end + 1;
+  }
+  return parts;
+}
 
 WrittenLabel label_in_text(std::string_view text) {
   const std::string_view name = without_spaces_around(text);
@@ -94,6 +94,16 @@ WrittenLabel label_in_json(const nlohmann::json& value) {
     if (label.names.back().empty()) throw Error("the list of labels has an empty one in it");
   }
   return label;
+}
+
+std::optional<bool> truth_of(const WrittenLabel& written) {
+  if (written.missing) return {};
+  std::string name = written.list ? "a list" : written.names[0];
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+  if (name == "true" || name == "yes" || number_in(name) == 1.0) return true;
+  if (name == "false" || name == "no" || number_in(name) == 0.0) return false;
+  throw Error(fmt::format("{} where 0 or 1 says whether a label holds", io::quote(name)));
 }
 
 Problem LabelColumn::settle(Problem given) {
@@ -129,7 +139,7 @@ Problem LabelColumn::settle(Problem given) {
     for (const char c : {'|', ';', ','})
       if (!separator && !texts([&](const std::string& t) { return t.find(c) == t.npos; })) separator = c;
     for (WrittenLabel& label : labels_)
-      if (!label.missing && !label.list && separator) label.names = parts_of(label.names[0], separator);
+      if (!label.missing && !label.list && separator) label.names = separated(label.names[0], separator);
   }
   if (problem_ == Problem::kMultiLabel)
     for (WrittenLabel& label : labels_)  // an empty field says that none of the labels holds

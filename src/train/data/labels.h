@@ -24,6 +24,13 @@ WrittenLabel label_in_text(std::string_view text);
 // A string, a number, a truth, a list of these, or null. Throws Error for anything else.
 WrittenLabel label_in_json(const nlohmann::json& value);
 
+// Whether a label holds, of a column that says 0 or 1, or false or true; nothing where the field is empty.
+// Throws Error for anything else.
+std::optional<bool> truth_of(const WrittenLabel& written);
+
+// The parts of a list such as "a, b", without white space around them and without empty ones.
+std::vector<std::string> separated(std::string_view text, char separator);
+
 // By name; where all are whole numbers, by value.
 void sort_labels(std::vector<std::string>& names);
 // The place of a name among others, which must live as long; nothing where it is not there.
