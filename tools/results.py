@@ -3,19 +3,23 @@
 
     tools/results.py --data TASKS --models MODELS --work DIR            # all rows; what is done is not done again
     tools/results.py --data TASKS --models MODELS --work DIR mrpc rte   # some
+    tools/results.py --data TASKS --models MODELS --work DIR --peer .venv/bin/python   # PyTorch on the same rows, too
     tools/results.py --work DIR --table                                 # the table of what is done
 
 TASKS holds glue/, conll2003/ and squad/; MODELS holds bert-base-uncased, bert-base-cased and all-MiniLM-L6-v2. A row
-that was stopped goes on where it was. Needs nothing but Python and build/bertie.
+that was stopped goes on where it was. Needs nothing but Python and build/bertie; for --peer the packages of
+bench/peers/requirements.txt.
 """
 import argparse
 import json
 import pathlib
 import platform
+import statistics
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE, CASED, MINI = "bert-base-uncased", "bert-base-cased", "all-MiniLM-L6-v2"
 THREE = ["--seeds", "3"]
 
@@ -32,15 +36,16 @@ class Row:
     others: list = field(default_factory=list)  # files that the result is measured on too
     teacher: str = ""  # another row, whose student this is
     first: int = 0  # rows of the training file, where not all
+    peer: str = ""  # the set's name in bench/peers/torch_finetune.py, where PyTorch is asked too
 
 
 def glue(name, model, kind, options, scores, **more):
     return Row(name, model, kind, f"glue/{name}/train.tsv", f"glue/{name}/dev.tsv", options, scores, **more)
 
 
-def conll(model, options):
+def conll(model, options, **more):
     return Row("CoNLL-2003", model, "tag", "conll2003/eng.train", "conll2003/eng.testa", options, ["f1"],
-               ["conll2003/eng.testb"])
+               ["conll2003/eng.testb"], **more)
 
 
 ROWS = {
@@ -51,11 +56,11 @@ ROWS = {
     "conll": conll(CASED, []),
     "sst2": glue("SST-2", BASE, "classify", ["--epochs", "2"], ["accuracy"]),
     "squad": Row("SQuAD 1.1 by article", BASE, "answer", "squad/train-by-article.json", "squad/eval-by-article.json",
-                 ["--epochs", "2"], ["exact_match", "f1"]),
-    "minilm-mrpc": glue("MRPC", MINI, "pair", THREE, ["accuracy", "f1"]),
-    "minilm-stsb": glue("STS-B", MINI, "pair", THREE, ["pearson", "spearman"]),
-    "minilm-conll": conll(MINI, THREE),
-    "minilm-sst2": glue("SST-2", MINI, "classify", THREE, ["accuracy"], first=20_000),
+                 ["--epochs", "2"], ["exact_match", "f1"], peer="squad"),
+    "minilm-mrpc": glue("MRPC", MINI, "pair", THREE, ["accuracy", "f1"], peer="mrpc"),
+    "minilm-stsb": glue("STS-B", MINI, "pair", THREE, ["pearson", "spearman"], peer="stsb"),
+    "minilm-conll": conll(MINI, THREE, peer="conll"),
+    "minilm-sst2": glue("SST-2", MINI, "classify", THREE, ["accuracy"], first=20_000, peer="sst2"),
     "sst2-student": glue("SST-2", "4 layers, taught", "classify", ["--layers", "4"], ["accuracy"], teacher="sst2"),
     "sst2-alone": glue("SST-2", "4 layers, labels alone", "classify",
                        ["--layers", "4", "--soft-weight", "0", "--hard-weight", "1"], ["accuracy"], teacher="sst2"),
@@ -98,9 +103,34 @@ def run_row(name, a):
     done.write_text(json.dumps(result, indent=1) + "\n")
 
 
+def run_peer(name, a):
+    row, out = ROWS[name], a.work / name / "torch.jsonl"
+    if not row.peer or out.exists():
+        return
+    begun = out.with_suffix(".part")
+    with open(begun, "w", encoding="utf-8") as file:
+        subprocess.run([a.peer, ROOT / "bench/peers/torch_finetune.py", row.peer, a.models / row.model, "--data",
+                        a.data, "--rows", str(row.first), "--like", a.work / name / "row.json"], check=True, stdout=file)
+    begun.rename(out)
+
+
+def over_seeds(values):
+    values = [100 * value for value in values]
+    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def of_peer(name, score, a):
+    file = a.work / name / "torch.jsonl"
+    if not file.exists():
+        return "–"
+    seeds = [json.loads(line) for line in file.read_text().splitlines()]
+    return "; ".join(("" if part == "dev" else f"{part} ") + over_seeds([seed[part][score] for seed in seeds])
+                     for part in ("dev", "testb") if part in seeds[0])
+
+
 def table(a):
-    print("| set | model | score | mean ± deviation | best | seeds | epochs | hours | machine |\n"
-          "|---|---|---|---|---|---|---|---|---|")
+    print("| set | model | score | mean ± deviation | best seed | PyTorch | seeds | epochs | hours | machine |\n"
+          "|---|---|---|---|---|---|---|---|---|---|")
     for name, row in ROWS.items():
         file = a.work / name / "row.json"
         if not file.exists():
@@ -108,14 +138,13 @@ def table(a):
         done = json.loads(file.read_text())
         hours = sum(seed["seconds"] for seed in done["seeds"]) / 3600
         for score in row.scores:
-            over = done.get("over_seeds", {}).get(score)
-            mean = f"{100 * over['mean']:.1f} ± {100 * over['deviation']:.1f}" if over else "–"
+            mean = over_seeds([seed["scores"][score] for seed in done["seeds"]])
             best = f"{100 * done['scores'][score]:.1f}"
             for other in row.others:
                 best += f"; {pathlib.Path(other).name} {100 * done['elsewhere'][other][score]:.1f}"
             title = f"{row.title}{f', {row.first:,} rows' if row.first else ''}, {pathlib.Path(row.dev).name}"
-            print(f"| {title} | {row.model} | {score} | {mean} | {best} | {len(done['seeds'])} | "
-                  f"{done['options']['epochs']:.3g} | {hours:.2f} | {done['cpu']} |")
+            print(f"| {title} | {row.model} | {score} | {mean} | {best} | {of_peer(name, score, a)} | "
+                  f"{len(done['seeds'])} | {done['options']['epochs']:.3g} | {hours:.2f} | {done['cpu']} |")
 
 
 def main():
@@ -124,7 +153,8 @@ def main():
     p.add_argument("--data", type=pathlib.Path)
     p.add_argument("--models", type=pathlib.Path)
     p.add_argument("--work", type=pathlib.Path, required=True)
-    p.add_argument("--bertie", default=str(pathlib.Path(__file__).resolve().parent.parent / "build" / "bertie"))
+    p.add_argument("--bertie", default=str(ROOT / "build" / "bertie"))
+    p.add_argument("--peer", help="a Python with PyTorch and transformers: their scores with the same settings")
     p.add_argument("--table", action="store_true", help="print what is done")
     a = p.parse_args()
     if not a.table:
@@ -133,6 +163,8 @@ def main():
         a.work.mkdir(parents=True, exist_ok=True)
         for name in a.rows or ROWS:
             run_row(name, a)
+            if a.peer:
+                run_peer(name, a)
     table(a)
 
 
