@@ -7,6 +7,11 @@
 #include <bit>
 #include <cstring>
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 namespace bertie::io {
 namespace {
 
@@ -54,8 +59,7 @@ void Sha1::block(const uint8_t* bytes) {
   for (size_t i = 0; i < 5; ++i) state_[i] += add[i];
 }
 
-template <>
-void Sha256::block(const uint8_t* bytes) {
+void sha256_block(std::array<uint32_t, 8>& state, const uint8_t* bytes) {
   uint32_t w[64];
   for (size_t i = 0; i < 16; ++i) w[i] = word_at(bytes, i);
   for (size_t i = 16; i < 64; ++i) {
@@ -63,7 +67,7 @@ void Sha256::block(const uint8_t* bytes) {
     const uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (size_t i = 0; i < 64; ++i) {
     const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound256[i] + w[i];
@@ -72,7 +76,52 @@ void Sha256::block(const uint8_t* bytes) {
     h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
   }
   const uint32_t add[] = {a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state_[i] += add[i];
+  for (size_t i = 0; i < 8; ++i) state[i] += add[i];
+}
+
+#ifdef __x86_64__
+namespace {
+
+// Four rounds at a time. The instructions want the state as (a, b, e, f) and (c, d, g, h), highest first.
+[[gnu::target("sha,sse4.1")]] void sha256_block_x86(std::array<uint32_t, 8>& state, const uint8_t* bytes) {
+  const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
+  const __m128i cdab = _mm_shuffle_epi32(load(&state[0]), 0xB1),
+                efgh = _mm_shuffle_epi32(load(&state[4]), 0x1B);
+  const __m128i abef_before = _mm_alignr_epi8(cdab, efgh, 8), cdgh_before = _mm_blend_epi16(efgh, cdab, 0xF0);
+  const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i w[4], abef = abef_before, cdgh = cdgh_before;
+  for (size_t i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(load(bytes + 16 * i), big_endian);
+#pragma GCC unroll 16  // so that w stays in registers
+  for (size_t i = 0; i < 16; ++i) {
+    const __m128i now = w[i % 4], next = w[(i + 1) % 4], last = w[(i + 3) % 4];
+    const __m128i added = _mm_add_epi32(now, load(&kRound256[4 * i]));
+    cdgh = _mm_sha256rnds2_epu32(cdgh, abef, added);
+    abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(added, 0x0E));
+    w[i % 4] = _mm_sha256msg2_epu32(
+        _mm_add_epi32(_mm_sha256msg1_epu32(now, next), _mm_alignr_epi8(last, w[(i + 2) % 4], 4)), last);
+  }
+  abef = _mm_add_epi32(abef, abef_before), cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1B), dchg = _mm_shuffle_epi32(cdgh, 0xB1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[0]), _mm_blend_epi16(feba, dchg, 0xF0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[4]), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+}  // namespace
+
+Sha256Block sha256_block_of_processor() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool has =
+      __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1) && __builtin_cpu_supports("sse4.1");
+  return has ? sha256_block_x86 : nullptr;
+}
+#else
+Sha256Block sha256_block_of_processor() { return nullptr; }
+#endif
+
+template <>
+void Sha256::block(const uint8_t* bytes) {
+  static const Sha256Block fast = sha256_block_of_processor();
+  fast ? fast(state_, bytes) : sha256_block(state_, bytes);
 }
 
 template <size_t kWords>

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/random.h"
+
 namespace bertie::io {
 namespace {
 
@@ -44,6 +46,20 @@ TEST(Sha, EndsWellForEveryLengthAndAnyPieces) {
   }
   EXPECT_EQ(of_256.hex(), "f61ffcc417e1f0e59eba2da7fa32fbe05b64e478b68c6bacf990455f00248b98");
   EXPECT_EQ(of_1.hex(), "f024a06f9df4db3a81e536a8d16895eb9a9defb5");
+}
+
+TEST(Sha, IsTheSameByTheProcessorsInstructions) {
+  const Sha256Block fast = sha256_block_of_processor();
+  if (!fast) GTEST_SKIP() << "this processor has none";
+  const Random random(7);
+  std::array<uint32_t, 8> ours{}, theirs{};
+  for (size_t round = 0; round < 1000; ++round) {
+    uint8_t bytes[64 + 1];
+    for (size_t i = 0; i < 65; ++i) bytes[i] = uint8_t(random.at(round * 65 + i)[0]);
+    sha256_block(ours, bytes + round % 2);
+    fast(theirs, bytes + round % 2);
+    ASSERT_EQ(ours, theirs) << round;
+  }
 }
 
 TEST(Sha, NamesFilesAsGitDoes) {

@@ -241,7 +241,9 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
     if (!std::isnan(r.loss)) add(fmt::format("held-out loss {:.3f}", r.loss));
     for (const Metric& m : r.metrics)
       if (!std::isnan(m.accuracy)) add(fmt::format("{} right {:.1f}%", what_of(m), 100 * m.accuracy));
-    for (const NamedScore& s : r.scores) add(fmt::format("{} {:.4f}", s.name, s.value));
+    constexpr size_t kShown = 3;  // the one that decides comes first; the log has all
+    for (size_t i = 0; i < std::min(r.scores.size(), kShown); ++i)
+      add(fmt::format("{} {:.4f}", r.scores[i].name, r.scores[i].value));
     report_problem(text + (r.best ? " (best)" : ""));
   };
   if (settings.verbose)
