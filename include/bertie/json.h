@@ -42,6 +42,7 @@ BERTIE_API std::string to_json(std::span<const float> vector, const EmbeddedRow&
                                const JsonInput& input = {});
 BERTIE_API std::string to_json(const Attention& attention, const JsonInput& input = {});
 BERTIE_API std::string to_json(const MaskFilling& filling, const JsonInput& input = {});
+BERTIE_API std::string to_json(const TextScore& score, const JsonInput& input = {});
 BERTIE_API std::string to_json(const NextSentence& next, const JsonInput& input = {});
 BERTIE_API std::string to_json(const Classification& classification, const JsonInput& input = {});
 BERTIE_API std::string to_json(const Tagging& tagging, const JsonInput& input = {});

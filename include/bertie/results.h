@@ -125,6 +125,33 @@ struct NextSentenceOptions {
   ProgressCallback progress = {};
 };
 
+// How likely a token is where it stands. Logarithms are natural.
+struct TokenScore {
+  int32_t id = 0;
+  std::string token;  // as text; a piece that goes on with a word keeps its "##"
+  Offset offset;      // its place in the text
+  int32_t word = 0;   // pieces of one word have the same number
+  double log_probability = 0;
+  int32_t likeliest_id = 0;  // what the model would have put there
+  std::string likeliest = {};
+  double likeliest_log_probability = 0;
+};
+
+// How likely a text is. A masked model judges each token by all others (the pseudo-log-likelihood), a causal
+// one by those before it.
+struct BERTIE_API TextScore {
+  std::vector<TokenScore> scores;  // of each token, without [CLS] and [SEP]
+  size_t tokens = 0;
+  bool truncated = false;
+
+  double log_probability() const;  // the sum
+  double perplexity() const;       // exp of minus the mean; NaN of a text without tokens
+};
+
+struct TextScoreOptions {
+  ProgressCallback progress = {};
+};
+
 struct Scored {
   std::string label;
   float score = 0;

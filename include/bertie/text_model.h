@@ -79,6 +79,13 @@ class BERTIE_API TextModel {
     return fill_mask(Texts(texts), options);
   }
 
+  // How likely a text is, token by token.
+  TextScore score(std::string_view text, const TextScoreOptions& options = {}) const;
+  std::vector<TextScore> score(const Texts& texts, const TextScoreOptions& options = {}) const;
+  std::vector<TextScore> score(TextList texts, const TextScoreOptions& options = {}) const {
+    return score(Texts(texts), options);
+  }
+
   NextSentence next_sentence(std::string_view a, std::string_view b) const;
   std::vector<NextSentence> next_sentence(std::span<const TextPair> pairs,
                                           const NextSentenceOptions& options = {}) const;

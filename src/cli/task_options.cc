@@ -112,6 +112,25 @@ std::vector<Command> task_commands() {
                     {"bertie fill-mask -m bert-base-uncased --target city --target capital --file texts.txt",
                      "two words compared"}},
        .run = fill_mask_command},
+      {.name = "score",
+       .words = "[TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "how likely a text is, and which words surprise",
+       .about =
+           "Says how likely each token of each TEXT, each line of each FILE, or each line of standard input "
+           "is where it stands: for models with masks each token is masked in turn (the "
+           "pseudo-log-likelihood), for GPT-2 it is judged by those before it. One text shows every token "
+           "and what would have been likelier; several TEXTs are ranked, the likeliest first; of a FILE "
+           "the perplexity of each line and of all. Words with a chance below one in a thousand are "
+           "marked. A FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
+           "With --json, an object a text: index, text, log_probability, perplexity and scores, a token "
+           "each.",
+       .options = {table_file_option(), column_option(), max_length(), precision_option()},
+       .examples = {{"bertie score -m bert-base-uncased \"The man bit the dog.\"", "token by token"},
+                    {"bertie score -m bert-base-uncased \"He eats an apple.\" \"He eat an apple.\"",
+                     "which is likelier?"},
+                    {"bertie score -m gpt2 --file text.txt", "a file's perplexity"}},
+       .run = score_command},
       {.name = "next-sentence",
        .words = "[TEXT TEXT]",
        .most_words = 2,

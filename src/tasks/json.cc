@@ -107,6 +107,19 @@ std::string to_json(const MaskFilling& filling, const JsonInput& input) {
   });
 }
 
+std::string to_json(const TextScore& score, const JsonInput& input) {
+  return object(input, [&](JsonWriter& json) {
+    json.field("log_probability", score.log_probability()).field("perplexity", score.perplexity());
+    list(json, "scores", score.scores, [&](const TokenScore& t) {
+      json.field("token", t.token).field("id", t.id).field("log_probability", t.log_probability);
+      json.field("likeliest", t.likeliest).field("likeliest_id", t.likeliest_id);
+      json.field("likeliest_log_probability", t.likeliest_log_probability);
+      add_offset(json, t.offset);
+    });
+    add_reading(json, score);
+  });
+}
+
 std::string to_json(const NextSentence& next, const JsonInput& input) {
   return object(input, [&](JsonWriter& json) {
     json.field("is_next", next.is_next);

@@ -47,6 +47,39 @@ TEST(FillMask, TheTableShowsEveryMaskBestFirst) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST(Score, JsonIsWhatTheLibrarySays) {
+  const std::string text = "The museum is closed.";
+  const auto all = objects(run({"score", "-m", golden("fill-mask-bert"), "--json", text, ""}));
+  ASSERT_EQ(all.size(), 2u);
+  const bertie::TextScore score = bertie::load(golden("fill-mask-bert")).score(text);
+  EXPECT_EQ(all[0]["text"], text);
+  EXPECT_EQ(all[0]["log_probability"].get<double>(), score.log_probability());
+  ASSERT_EQ(all[0]["scores"].size(), score.scores.size());
+  for (size_t t = 0; t < score.scores.size(); ++t) {
+    EXPECT_EQ(all[0]["scores"][t]["token"], score.scores[t].token);
+    EXPECT_EQ(all[0]["scores"][t]["log_probability"].get<double>(), score.scores[t].log_probability);
+    EXPECT_EQ(all[0]["scores"][t]["likeliest"], score.scores[t].likeliest);
+  }
+  EXPECT_TRUE(all[1]["perplexity"].is_null());
+}
+
+TEST(Score, ShowsEveryTokenOfOneTextAndRanksSeveral) {
+  const Result one = run({"score", "-m", golden("fill-mask-bert"), "The museum is closed."});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.out.find("museum"), std::string::npos);
+  EXPECT_NE(one.out.find("\nperplexity "), std::string::npos) << one.out;
+  const std::vector<std::string> texts{"The bank", "Nobody knows why.", "A quiet winter followed"};
+  const Result ranked = run({"score", "-m", golden("fill-mask-bert"), texts[0], texts[1], texts[2]});
+  const std::vector<std::string> shown = lines(ranked.out);
+  ASSERT_EQ(shown.size(), 6u) << ranked.out;  // heading, three, nothing, the sum
+  for (size_t i = 2; i < 4; ++i) EXPECT_LE(std::stod(shown[i - 1]), std::stod(shown[i])) << ranked.out;
+  const Result file = run({"score", "-m", golden("text-generation-gpt2"), "-f", "-"},
+                          {.input = texts[0] + "\n" + texts[1] + "\n"});
+  EXPECT_EQ(file.code, 0) << file.err;
+  EXPECT_NE(file.out.find("of 2 texts\n"), std::string::npos) << file.out;
+  EXPECT_LT(file.out.find("bank"), file.out.find("Nobody")) << file.out;
+}
+
 TEST(FillMask, GoesOnAfterATextWithoutAMask) {
   std::string lines;
   for (int i = 0; i < 600; ++i) lines += i == 513 ? "nothing here\n" : "a [MASK].\n";

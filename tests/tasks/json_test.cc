@@ -33,6 +33,8 @@ TEST(Json, EveryResultBeginsWithItsInput) {
             (Keys{"index", "a", "b", "tokens", "ids", "types", "kept_layers", "shape", "weights"}));
   EXPECT_EQ(keys_of(to_json(golden("fill-mask-bert").fill_mask("[MASK]"), text)),
             (Keys{"index", "text", "masks", "token_count", "truncated"}));
+  EXPECT_EQ(keys_of(to_json(golden("fill-mask-bert").score("harbour"), text)),
+            (Keys{"index", "text", "log_probability", "perplexity", "scores", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(golden("next-sentence-bert").next_sentence("harbour", "bank"), pair)),
             (Keys{"index", "a", "b", "is_next", "token_count", "truncated"}));
   EXPECT_EQ(keys_of(to_json(golden("text-classification-bert").classify("harbour"), text)),

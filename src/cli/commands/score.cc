@@ -1,0 +1,100 @@
+// bertie score
+#include <algorithm>
+#include <cmath>
+
+#include "bertie/utf8.h"
+#include "cli/task.h"
+#include "cli/terminal/table.h"
+
+namespace bertie::cli {
+namespace {
+
+constexpr double kSurprising = -6.9;  // one in a thousand
+
+// The text with its surprising words marked.
+std::string marked(const CodePoints& text, const TextScore& score, const Style& style) {
+  std::string out;
+  uint32_t at = 0;
+  for (size_t t = 0, end = 0; t < score.scores.size(); t = end) {
+    double sum = 0;  // of the word's pieces
+    for (end = t; end < score.scores.size() && score.scores[end].word == score.scores[t].word; ++end)
+      sum += score.scores[end].log_probability;
+    const Offset place{score.scores[t].offset.begin, score.scores[end - 1].offset.end};
+    if (sum > kSurprising || place.begin < at) continue;
+    const std::string word = printable(text.at(place));
+    out +=
+        printable(text.at({at, place.begin})) + (style.color ? style.paint("1;31", word) : "*" + word + "*");
+    at = place.end;
+  }
+  return out + printable(text.at({at, uint32_t(text.size())}));
+}
+
+void print_tokens(const TextScore& score, const Style& style) {
+  Table table({"chance", "", "token", "likelier"}, "rlll");
+  for (const TokenScore& t : score.scores) {
+    const auto chance = float(std::exp(t.log_probability));
+    const std::string instead =
+        fmt::format("{} {}", printable(t.likeliest), percent(float(std::exp(t.likeliest_log_probability))));
+    table.add({percent(chance), pad(bar(chance, 12), 12), printable(t.token),
+               t.likeliest_id == t.id ? std::string() : instead});
+  }
+  print(table.text(style, output_width()));
+}
+
+// What was read so far, as one text.
+struct Sum {
+  double log_probability = 0;
+  size_t tokens = 0, texts = 0;
+  void add(const TextScore& score) {
+    log_probability += score.log_probability(), tokens += score.scores.size(), ++texts;
+  }
+  double perplexity() const { return std::exp(-log_probability / double(std::max<size_t>(tokens, 1))); }
+};
+
+std::string row(double perplexity, const std::string& text) {
+  return fmt::format("{:>10}  {}\n", std::isnan(perplexity) ? "-" : fmt::format("{:.2f}", perplexity), text);
+}
+
+}  // namespace
+
+int score_command(const Settings& settings) {
+  Inputs inputs(settings, TaskKind::kClassify);
+  const TextModel model = load_model(settings);
+  const Style style = Style::for_output();
+  // Those of the command line are few, and ranked; a file's come in its order as they are done.
+  const bool ranked = settings.files.empty() && !settings.words.empty() && !settings.json;
+  std::vector<std::pair<double, std::string>> rows;
+  Sum sum;
+  size_t cut_texts = 0;
+  if (!settings.json && !inputs.only_one())
+    print("{}", style.dim(fmt::format("{:>10}  text\n", "perplexity")));
+  const int code = for_each_input(
+      settings, inputs, {},
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        return model.score(texts_of(block), {.progress = progress});
+      },
+      [&](const Input& input, const TextScore& score) {
+        cut_texts += score.truncated;
+        sum.add(score);
+        if (settings.json) return print(to_json(score, input_of(input)) + "\n");
+        const CodePoints text(input.a);
+        if (inputs.only_one()) {
+          print("{}\n\n", marked(text, score, style));
+          print_tokens(score, style);
+          return;
+        }
+        const std::string line = row(score.perplexity(), marked(text, score, style));
+        if (!ranked) return print(line);
+        rows.emplace_back(score.perplexity(), line);
+      });
+  std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [perplexity, line] : rows) print(line);
+  if (!settings.json && sum.tokens > 0)
+    print("\nperplexity {:.2f}, log-probability {:.2f} of {} tokens{}\n", sum.perplexity(),
+          sum.log_probability, with_commas(sum.tokens),
+          sum.texts > 1 ? fmt::format(" of {} texts", with_commas(sum.texts)) : "");
+  warn_if_cut(settings, model, cut_texts, inputs.count(), "texts");
+  return code;
+}
+
+}  // namespace bertie::cli
