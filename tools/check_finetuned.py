@@ -71,7 +71,7 @@ def transformers_says(kind, net, tokenizer, row):
 def differences(kind, ours, theirs):
     if kind == "answer":
         best = ours["answers"][0]
-        return [0 if best["text"] == theirs[0] else 1]
+        return [abs(best["score"] - theirs[1]) if best["text"] == theirs[0] else 1]
     if kind == "tag":
         tokens = ours["entities"]
         if [t["label"] for t in tokens] != [label for label, _ in theirs]:

@@ -4,6 +4,7 @@
     tools/results.py --data TASKS --models MODELS --work DIR            # all rows; what is done is not done again
     tools/results.py --data TASKS --models MODELS --work DIR mrpc rte   # some
     tools/results.py --data TASKS --models MODELS --work DIR --peer .venv/bin/python   # PyTorch on the same rows, too
+    tools/results.py … --peer .venv/bin/python --speed                  # what an epoch takes, beside PyTorch
     tools/results.py --work DIR --table                                 # the table of what is done
 
 TASKS holds glue/, conll2003/ and squad/; MODELS holds bert-base-uncased, bert-base-cased and all-MiniLM-L6-v2. A row
@@ -110,8 +111,37 @@ def run_peer(name, a):
     begun = out.with_suffix(".part")
     with open(begun, "w", encoding="utf-8") as file:
         subprocess.run([a.peer, ROOT / "bench/peers/torch_finetune.py", row.peer, a.models / row.model, "--data",
-                        a.data, "--rows", str(row.first), "--like", a.work / name / "row.json"], check=True, stdout=file)
+                        a.data, "--rows", str(row.first), "--like", a.work / name / "row.json"],
+                       check=True, stdout=file)
     begun.rename(out)
+
+
+# What an epoch takes, beside PyTorch. Nothing else should run meanwhile.
+SPEEDS = {"sst2": BASE, "conll": CASED}
+
+
+def run_speed(name, a):
+    out = a.work / f"speed-{name}.jsonl"
+    if out.exists():
+        return
+    begun = out.with_suffix(".part")
+    with open(begun, "w", encoding="utf-8") as file:
+        subprocess.run([a.peer, ROOT / "bench/peers/torch_finetune.py", name, a.models / SPEEDS[name], "--data", a.data,
+                        "--seconds", "60", "--bertie", a.bertie], check=True, stdout=file)
+    begun.rename(out)
+
+
+def speed_table(a):
+    done = [(name, file) for name in SPEEDS if (file := a.work / f"speed-{name}.jsonl").exists()]
+    if not done:
+        return
+    print("\n| set | model | way | tokens a second | an epoch, minutes | times as long as Bertie |\n"
+          "|---|---|---|---|---|---|")
+    for name, file in done:
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            print(f"| {ROWS[name].title} | {row['model']} | {row['way']} | {row['tokens_per_second']:.0f} | "
+                  f"{row['epoch_minutes']:.1f} | {row['times_bertie']:.2f} |")
 
 
 def over_seeds(values):
@@ -155,17 +185,24 @@ def main():
     p.add_argument("--work", type=pathlib.Path, required=True)
     p.add_argument("--bertie", default=str(ROOT / "build" / "bertie"))
     p.add_argument("--peer", help="a Python with PyTorch and transformers: their scores with the same settings")
+    p.add_argument("--speed", action="store_true", help="with --peer: what an epoch takes, in turn, on an idle machine")
     p.add_argument("--table", action="store_true", help="print what is done")
     a = p.parse_args()
     if not a.table:
         if not a.data or not a.models:
             p.error("--data and --models say where things are")
         a.work.mkdir(parents=True, exist_ok=True)
-        for name in a.rows or ROWS:
+        if a.speed and not a.peer:
+            p.error("--speed needs --peer")
+        for name in a.rows or ([] if a.speed else ROWS):
             run_row(name, a)
             if a.peer:
                 run_peer(name, a)
+        if a.speed:
+            for name in SPEEDS:
+                run_speed(name, a)
     table(a)
+    speed_table(a)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ epoch, for its scores; and measures what an epoch takes, beside Bertie.
     .venv/bin/python bench/peers/torch_finetune.py SET MODEL --data TASKS --seconds 60              # speed, in turn
 
 SET is cola, mrpc, rte, sst2, stsb, conll or squad; TASKS holds glue/, conll2003/ and squad/. --like takes epochs,
-batch, rate and seeds from what `bertie finetune` wrote. Prints a line of JSON for each seed, or for each measurement.
+batch, rate, length and seeds from what `bertie finetune` wrote. Prints a line of JSON for each seed or measurement.
 """
 
 import argparse
@@ -134,8 +134,10 @@ class Answers:
     def __init__(self, a):
         self.files = [a.data / "squad" / f"{part}-by-article.json" for part in ("train", "eval")]
         self.tokenizer, self.max_length = transformers.AutoTokenizer.from_pretrained(a.model), a.max_length
-        self.train, self.dev = ([w for q in self.read(file)[:a.rows or None] for w in self.windows(*q)]
-                                for file in self.files)
+        parts = [self.read(file) for file in self.files]
+        if a.rows:
+            parts[0] = parts[0][:a.rows]
+        self.train, self.dev = ([w for q in part for w in self.windows(*q)] for part in parts)
 
     @staticmethod
     def read(file):
@@ -217,7 +219,8 @@ class Learner:
     def __init__(self, task, a, seed, steps):
         transformers.set_seed(seed)
         self.task = task
-        self.net = task.AUTO.from_pretrained(a.model, **({"num_labels": len(task.labels)} if task.labels else {}))
+        labels = {"num_labels": len(task.labels)} if task.labels else {}
+        self.net = task.AUTO.from_pretrained(a.model, dtype=torch.float32, **labels)
         plain = [p for n, p in self.net.named_parameters() if "bias" in n or "LayerNorm" in n]
         decayed = [p for n, p in self.net.named_parameters() if "bias" not in n and "LayerNorm" not in n]
         self.optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
@@ -249,9 +252,14 @@ def scores(task, a, seed):
     return {**best, "seconds": time.perf_counter() - begun}
 
 
+def endless_batches(task, a, way):
+    rng = random.Random(1)
+    while True:
+        yield from shuffled(task, a.batch, way == "grouped", rng)
+
+
 def torch_speed(task, a, way):
-    learner, rng = Learner(task, a, 1, 1_000_000), random.Random(1)
-    batches = iter(shuffled(task, a.batch, way == "grouped", rng))
+    learner, batches = Learner(task, a, 1, 1_000_000), endless_batches(task, a, way)
     for _ in range(2):
         learner.step(next(batches), "max" if way == "max" else "longest")
     tokens, begun = 0, time.perf_counter()
@@ -305,7 +313,7 @@ def main():
     if a.like:
         done = json.loads(a.like.read_text())
         a.epochs, a.batch, a.rate = round(done["options"]["epochs"]), done["options"]["batch"], done["options"]["rate"]
-        a.seeds = len(done["seeds"])
+        a.seeds, a.max_length = len(done["seeds"]), done["options"]["max_length"]
     kind = {"conll": Tags, "squad": Answers}.get(a.set, Sentences)
     a.max_length = a.max_length or kind.LENGTH
     task = kind(a)
