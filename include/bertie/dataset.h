@@ -66,6 +66,9 @@ struct DatasetOptions {
   // have no fraction in them, or no list.
   Problem problem = Problem::kUnset;
   bool labels_needed = true;  // false: rows without labels are good, to be predicted
+  // kAnswer: an answer that does not stand where it says makes a bad row. False for scoring, which looks at
+  // answers' texts alone, as SQuAD's scripts do.
+  bool places_needed = true;
   // Error for a row that cannot be used, with its file, line and reason. True: such rows are left out, told
   // to `bad_row` and counted. A row is bad that cannot be read, has an empty text or no label.
   bool skip_bad = false;

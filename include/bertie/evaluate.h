@@ -91,6 +91,9 @@ BERTIE_API Dataset with_labels_of(const TextModel& model, Dataset data);
 // Error where rows have no labels, or where the predictions are not of this data.
 BERTIE_API Evaluation score(const Dataset& data, const Predictions& predictions,
                             const ScoreOptions& options = {});
+// The main score by its name, of no predictions: so that options that make no sense for this data are an
+// Error before anything is predicted.
+BERTIE_API NamedScore main_score(const Dataset& data, const ScoreOptions& options = {});
 // predict and score, with all labels of the model.
 BERTIE_API Evaluation evaluate(const TextModel& model, const Dataset& data,
                                const PredictOptions& predicting = {}, const ScoreOptions& scoring = {});

@@ -37,7 +37,9 @@ struct FinetuneJob {
   std::string unlabeled_file = {};  // rows that the teacher alone says something of; plain text too
 
   std::string train_file = {}, dev_file = {};  // with an unlabeled_file there need be no train_file
-  double dev_share = 0.1;  // of train_file, taken out where there is no dev_file; 0: no evaluation
+  // Of train_file, taken out where there is no dev_file; 0: no evaluation. Nothing: a tenth, at most 2,000
+  // rows.
+  std::optional<double> dev_share = {};
   DatasetOptions data = {};
 
   double epochs = 0;        // 0: by the number of rows; steps, tokens and seconds of `train` are limits too
@@ -93,11 +95,15 @@ struct FinetuneResult {
 struct FinetunePlan {
   std::string train_found, dev_found;  // formats, in words
   size_t rows = 0, dev_rows = 0, bad_rows = 0;
+  size_t invalid_rows = 0;         // that are not UTF-8, of all files, and were mended
+  std::string first_invalid = {};  // where the first of them is
   std::string unlabeled_found = {};
   size_t unlabeled_rows = 0;
   std::string model = {};  // what it begins with, in words
   std::vector<std::string> labels = {};
-  size_t truncated = 0, longest = 0, max_length = 0;
+  size_t truncated =
+      0;  // rows that are cut, with those without labels; of questions, those whose question is
+  size_t longest = 0, max_length = 0;
   uint64_t tokens = 0;  // of an epoch
   bool continues_head = false;
   double epochs = 0;        // 0 where tokens or time alone end the run

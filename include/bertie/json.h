@@ -72,8 +72,10 @@ BERTIE_API std::string to_json(const CachedModel& model);
 BERTIE_API std::string to_json(const Evaluation& evaluation, std::string_view model = {});
 BERTIE_API std::string to_json(const Comparison& comparison);
 BERTIE_API std::string to_json(const std::vector<Mistake>& mistakes);  // an array
-// What was predicted for one row, and what is right.
-BERTIE_API std::string to_json(const Dataset& data, const Predictions& predictions, size_t row);
+// What was predicted for one row, and what is right; of answers none is predicted where null_odds are above
+// the threshold.
+BERTIE_API std::string to_json(const Dataset& data, const Predictions& predictions, size_t row,
+                               const ScoreOptions& options = {});
 
 // The same piece by piece, for results whose text may have hundreds of megabytes.
 using JsonSink = std::function<void(std::string_view)>;

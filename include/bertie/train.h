@@ -48,8 +48,10 @@ struct TrainOptions {
   // there are some but none is whole.
   bool resume = false;
 
-  size_t batch = 0;       // sequences a step, over all ranks; 0: the job's default (pretrain: 64)
-  size_t accumulate = 1;  // micro-batches that a rank's share is cut into: the same step in less memory
+  size_t batch = 0;  // sequences a step, over all ranks; 0: the job's default (pretrain: 64)
+  // Micro-batches that a rank's share is cut into: the same step in less memory. 0: the job's default
+  // (pretrain: 1).
+  size_t accumulate = 0;
 
   // The run ends when one of these is reached, and the schedule follows the one that is nearest. 0: no such
   // limit. All 0: as many steps as the job takes by default (pretrain: 20,000).

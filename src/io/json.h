@@ -99,4 +99,10 @@ bool get_bool(const nlohmann::json& object, std::string_view key, const std::str
 std::string get_string(const nlohmann::json& object, std::string_view key, const std::string& name,
                        std::optional<std::string> otherwise = {});
 
+// A tree as text. What is not UTF-8 in it, a file's name perhaps, becomes U+FFFD.
+template <class Json>
+std::string dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace bertie::io

@@ -19,6 +19,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/folder_lock.h"
+#include "io/json.h"
 #include "io/model_file_names.h"
 #include "model/learner.h"
 #include "tasks/text_model_state.h"
@@ -33,7 +34,7 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kResult = "result.json";
+constexpr const char *kResult = "result.json", *kMetrics = "metrics.json", *kCard = "README.md";
 
 void write_file(const fs::path& path, const std::string& text) {
   io::AtomicFile out(path);
@@ -47,16 +48,22 @@ class Finetuning {
       : ranks_(ranks),
         events_(events),
         threads_(job.threads > 0 ? job.threads : threads_for_rank(ranks)),
-        setup_(job, threads_) {}
+        setup_(job, threads_, size_t(ranks.size())),
+        key_(setup_.key()) {}
 
   FinetuneResult run() {
     if (first_rank()) {
-      fs::create_directories(job_.train.out / "run");
+      check_folder();
+      std::error_code error;
+      fs::create_directories(job_.train.out / "run", error);
+      if (error)
+        throw Error(fmt::format("the folder {} cannot be made: {}", (job_.train.out / "run").string(),
+                                error.message()),
+                    "another `out`", "out");
       lock_.emplace(job_.train.out / "run");
       if (lock_->taken())
         throw Error(fmt::format("another process trains in {}", job_.train.out.string()),
                     "wait for it, or another `out`", "out");
-      check_folder();
       if (events_.planned) events_.planned(plan_);
     }
     result_.rank = ranks_.rank();
@@ -91,22 +98,22 @@ class Finetuning {
         .data = {&setup_.data.train}, .encoding = setup_.encoding(), .folder = run, .tokens = setup_.tokens};
     if (setup_.unlabeled) request.data.push_back(&*setup_.unlabeled);
     if (job_.kind != TaskKind::kAnswer) request.encoding.max_length = setup_.teacher->max_length();
-    taught_ = setup_.teacher->soft_targets(request, ranks_, [this](size_t done, size_t all) {
-      if (first_rank() && events_.taught) events_.taught(done, all);
-      return events_.stop && events_.stop();
-    });
+    if (setup_.loss_weights().soft > 0)
+      taught_ = setup_.teacher->soft_targets(request, ranks_, [this](size_t done, size_t all) {
+        if (first_rank() && events_.taught) events_.taught(done, all);
+        return events_.stop && events_.stop();
+      });
     const fs::path folder = setup_.teacher->folder();
     setup_.teacher.reset();
     if (!first_rank() || !evaluates()) return;
-    if (job_.train.resume && fs::exists(kept)) {
-      result_.teacher = seed_from_json(std::string(io::MappedFile(kept).text()), kept.string()).scores;
-    } else {
-      result_.teacher = measure(load(folder, {.threads = threads_})).scores;
-      write_file(kept, to_json(SeedResult{.scores = result_.teacher}) + "\n");
-    }
+    std::optional<SeedResult> before;
+    if (job_.train.resume && fs::exists(kept))
+      before = seed_from_json(std::string(io::MappedFile(kept).text()), kept.string(), key_);
+    result_.teacher = before ? before->scores : measure(load(folder, {.threads = threads_})).scores;
+    if (!before) write_file(kept, seed_json({.scores = result_.teacher}, key_));
   }
 
-  // A folder with a model that somebody else made is not written over.
+  // What somebody else put into the folder is not written over.
   void check_folder() const {
     const fs::path& out = job_.train.out;
     std::error_code error;
@@ -116,9 +123,13 @@ class Finetuning {
     if (begun && !job_.train.resume)
       throw Error(fmt::format("{} has a run already", out.string()),
                   "`resume` to continue it, or another `out`", "out");
-    if (!begun && (fs::exists(out / io::kConfigFile) || fs::exists(out / io::kWeightsFile)))
-      throw Error(fmt::format("{} has a model already, which would be overwritten", out.string()),
-                  "another `out`", "out");
+    std::vector<fs::path> files{io::kConfigFile, io::kWeightsFile, kMetrics, kCard};
+    for (const fs::path& file : tokenizer_files_in(setup_.model_folder)) files.push_back(file.filename());
+    for (const fs::path& file : files)
+      if (!begun && fs::exists(out / file))
+        throw Error(
+            fmt::format("{} has a {} already, which would be overwritten", out.string(), file.string()),
+            "another `out`", "out");
   }
 
   std::unique_ptr<Learner> make_fresh_learner(uint64_t seed) {
@@ -161,10 +172,9 @@ class Finetuning {
 
   void measure_baselines() {
     const fs::path kept = job_.train.out / "run" / "baselines.json";
-    if (job_.train.resume && fs::exists(kept)) {
-      result_.baselines = baselines_from_json(std::string(io::MappedFile(kept).text()), kept.string());
-      return;
-    }
+    if (job_.train.resume && fs::exists(kept))
+      result_.baselines = baselines_from_json(std::string(io::MappedFile(kept).text()), kept.string(), key_);
+    if (!result_.baselines.empty()) return;
     BaselineOptions how{.model = setup_.model_folder.string(),
                         .metric = job_.metric,
                         .seed = job_.train.seed,
@@ -176,14 +186,20 @@ class Finetuning {
       if (events_.baseline) events_.baseline(name, fraction);
     };
     result_.baselines = train_baselines(setup_.data.train, setup_.data.dev, how);
-    write_file(kept, baselines_json(result_.baselines) + "\n");
+    write_file(kept, baselines_json(result_.baselines, key_));
   }
 
   void run_seed(uint64_t seed) {
     const fs::path folder = folder_of(seed), done = folder / kResult;
     if (value_of_rank_0(ranks_, first_rank() && fs::exists(done)) > 0) {
       first_learner_.reset();
-      if (first_rank()) keep(seed_from_json(std::string(io::MappedFile(done).text()), done.string()), {});
+      if (!first_rank()) return;
+      const auto before = seed_from_json(std::string(io::MappedFile(done).text()), done.string(), key_);
+      if (!before)
+        throw Error(
+            fmt::format("{} is the result of a run on other rows, or with other options", done.string()),
+            "`resume` with what that run had, or another `out`", "out");
+      keep(*before, {});
       return;
     }
     const std::unique_ptr<Learner> learner =
@@ -231,7 +247,7 @@ class Finetuning {
                       .tokens = trained.tokens};
     keep(result, checkpoint);
     if (result_.best + 1 == result_.seeds.size()) result_.evaluation = best;
-    write_file(done, to_json(result) + "\n");
+    write_file(done, seed_json(result, key_));
     for (const auto& entry : fs::directory_iterator(folder))
       if (entry.path().filename().string().starts_with("step-") || entry.is_symlink())
         fs::remove_all(entry.path());
@@ -254,20 +270,32 @@ class Finetuning {
       if (name != "optimizer.safetensors" && name != "state.json")
         io::copy_whole(entry.path(), job_.train.out / name);
     }
+    if (setup_.shorter) keep_length();
+  }
+
+  // The model was trained and measured with so many tokens: it is to be used with as many.
+  void keep_length() const {
+    const fs::path file = job_.train.out / io::kTokenizerConfigFile;
+    nlohmann::ordered_json config = nlohmann::ordered_json::object();
+    if (fs::exists(file)) config = nlohmann::ordered_json::parse(io::MappedFile(file).text(), nullptr, false);
+    if (!config.is_object()) throw Error(fmt::format("{} is not a JSON object", file.string()));
+    config["model_max_length"] = setup_.max_length;
+    write_file(file, io::dump(config, 2) + "\n");
   }
 
   void finish() {
     if (result_.evaluation.rows == 0 && evaluates())  // of a seed that was done before
       result_.evaluation = measure(load(job_.train.out, load_options()));
     const FinetuneReport report{job_, plan_, result_};
-    write_file(job_.train.out / "metrics.json", metrics_json(report));
-    write_file(job_.train.out / "README.md", model_card(report));
+    write_file(job_.train.out / kMetrics, metrics_json(report));
+    write_file(job_.train.out / kCard, model_card(report));
   }
 
   Collective& ranks_;
   const FinetuneEvents& events_;
   const int threads_;
   FinetuneSetup setup_;
+  const std::string key_;
   const FinetuneJob& job_ = setup_.job;
   const FinetunePlan& plan_ = setup_.plan;
   std::optional<io::FolderLock> lock_;

@@ -16,12 +16,15 @@ struct FinetuneReport {
 std::string metrics_json(const FinetuneReport& report);
 std::string model_card(const FinetuneReport& report);
 
-// A seed's part of metrics.json, and back: what a run that is resumed need not do again.
-std::string to_json(const SeedResult& result);
-SeedResult seed_from_json(const std::string& text, const std::string& name);
+// What a run that is resumed need not do again, under the run's key (FinetuneSetup::key), and back: nothing
+// where the key is another.
+std::string seed_json(const SeedResult& result, const std::string& key);
+std::optional<SeedResult> seed_from_json(const std::string& text, const std::string& name,
+                                         const std::string& key);
 
 // The same for baselines; back come their names, scores and times.
-std::string baselines_json(const std::vector<BaselineResult>& results);
-std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name);
+std::string baselines_json(const std::vector<BaselineResult>& results, const std::string& key);
+std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name,
+                                                const std::string& key);
 
 }  // namespace bertie

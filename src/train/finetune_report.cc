@@ -46,9 +46,12 @@ std::vector<NamedScore> scores_from(const Json& object) {
   return out;
 }
 
-std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+// The last part of a path, whether or not it ends with a slash.
+std::string file_name(const std::string& path) {
+  const std::filesystem::path whole(path);
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
 
-// As people write scores: 92.7, but correlations 0.887.
 std::string shown(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "–"; }
 
 // What the hub calls a task.
@@ -95,14 +98,20 @@ std::string baselines_table(const FinetuneResult& result) {
 
 }  // namespace
 
-std::string to_json(const SeedResult& result) { return json_of(result).dump(); }
+std::string seed_json(const SeedResult& result, const std::string& key) {
+  Json all = json_of(result);
+  all["key"] = key;
+  return io::dump(all) + "\n";
+}
 
-SeedResult seed_from_json(const std::string& text, const std::string& name) {
-  const Json all = Json::parse(text, nullptr, false);
+std::optional<SeedResult> seed_from_json(const std::string& text, const std::string& name,
+                                         const std::string& key) {
+  const Json all = Json::parse(text, nullptr, false);  // in which scores keep their order
   if (!all.is_object() || !all.contains("scores") || !all["scores"].is_object())
     throw Error(fmt::format("{} is not the result of a run", name), "remove it, and the run is done again");
+  if (all.value("key", Json()) != key) return {};
   constexpr size_t kMost = size_t{1} << 53;
-  const nlohmann::json plain = nlohmann::json::parse(text);
+  const nlohmann::json plain = all;
   SeedResult out{.seed = io::get_size(plain, "seed", name, {}, kMost),
                  .best_step = io::get_size(plain, "best_step", name, {}, kMost),
                  .seconds = io::get_number(plain, "seconds", name),
@@ -111,10 +120,17 @@ SeedResult seed_from_json(const std::string& text, const std::string& name) {
   return out;
 }
 
-std::string baselines_json(const std::vector<BaselineResult>& results) { return json_of(results).dump(); }
+std::string baselines_json(const std::vector<BaselineResult>& results, const std::string& key) {
+  return io::dump(Json{{"key", key}, {"baselines", json_of(results)}}) + "\n";
+}
 
-std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name) {
-  const Json all = Json::parse(text, nullptr, false);
+std::vector<BaselineResult> baselines_from_json(const std::string& text, const std::string& name,
+                                                const std::string& key) {
+  const Json file = Json::parse(text, nullptr, false);
+  if (!file.is_object() || !file.contains("baselines"))
+    throw Error(fmt::format("{} is not what baselines came to", name), "remove it, and they are done again");
+  if (file.value("key", Json()) != key) return {};
+  const Json& all = file["baselines"];
   std::vector<BaselineResult> out;
   const auto good = [](const Json& one) {
     return one.is_object() && one.contains("name") && one["name"].is_string() && one.contains("scores") &&
@@ -153,7 +169,20 @@ std::string metrics_json(const FinetuneReport& r) {
                 {"steps", o.steps},
                 {"batch", o.batch},
                 {"rate", o.rate},
-                {"max_length", r.plan.max_length}}}};
+                {"schedule", name_of(o.schedule)},
+                {"warmup", o.warmup},
+                {"optimizer", name_of(o.method)},
+                {"decay", o.decay},
+                {"clip", o.clip},
+                {"eval_every", o.eval_every.value_or(0)},
+                {"patience", o.patience},
+                {"max_length", r.plan.max_length},
+                {"stride", r.job.stride},
+                {"freeze", r.job.freeze ? Json(*r.job.freeze) : Json(nullptr)},
+                {"layer_decay", r.job.layer_decay},
+                {"balance_classes", r.job.balance_classes},
+                {"label_smoothing", r.job.label_smoothing},
+                {"dropout", r.job.dropout >= 0 ? Json(r.job.dropout) : Json(nullptr)}}}};
   if (const Teaching& t = r.job.teaching; !t.teacher.empty()) {
     all["teacher"] = {
         {"model", t.teacher}, {"temperature", t.temperature}, {"scores", scores_of(r.result.teacher)}};
@@ -178,7 +207,7 @@ std::string metrics_json(const FinetuneReport& r) {
   }
   if (!r.result.baselines.empty()) all["baselines"] = json_of(r.result.baselines);
   if (r.result.evaluation.rows > 0) all["evaluation"] = Json::parse(to_json(r.result.evaluation));
-  return all.dump(1) + "\n";
+  return io::dump(all, 1) + "\n";
 }
 
 std::string model_card(const FinetuneReport& r) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bertie/error.h"
+#include "io/checksum.h"
 #include "io/json.h"
 #include "tasks/text_model_state.h"
 #include "train/data/unlabeled.h"
@@ -18,7 +19,8 @@ namespace {
 constexpr size_t kAnswerLength = 384;  // as BERT's authors had it for SQuAD
 constexpr double kFewestSteps = 100;   // of a run whose length is not given: a dozen rows need many epochs
 constexpr double kMostEvaluations = 20;
-constexpr size_t kMostDevRows = 2000;  // that are taken out of the training rows
+constexpr double kDevShare = 0.1;  // of the training rows, where nobody says how many are to be taken out,
+constexpr size_t kMostDevRows = 2000;  // and at most so many
 constexpr size_t kMostTokens = 8192;   // of a micro-batch: memory stays bounded
 
 void check_job(const FinetuneJob& job) {
@@ -35,8 +37,9 @@ void check_job(const FinetuneJob& job) {
        "rows without labels are for a teacher to say something of", "`teacher` MODEL");
   check_teaching(job.teaching);
   need(!job.train.out.empty(), "out", "the model needs a folder to go to", "`out` FOLDER");
-  need(job.dev_share >= 0 && job.dev_share < 1, "dev_share",
-       fmt::format("`dev_share` {} leaves nothing to learn from", job.dev_share), "`dev_share` 0.1");
+  const double dev_share = job.dev_share.value_or(kDevShare);
+  need(dev_share >= 0 && dev_share < 1, "dev_share",
+       fmt::format("`dev_share` {} leaves nothing to learn from", dev_share), "`dev_share` 0.1");
   need(job.epochs >= 0 && std::isfinite(job.epochs), "epochs",
        fmt::format("`epochs` {} makes no sense", job.epochs), "`epochs` 3");
   need(job.seeds >= 1, "seeds", "`seeds` is at least 1", "`seeds` 3");
@@ -62,7 +65,8 @@ SplitDataset read_data(const FinetuneJob& job) {
     Dataset dev = read_dataset(job.kind, job.dev_file, options);
     return {std::move(train), std::move(dev)};
   }
-  const double share = std::min(job.dev_share, double(kMostDevRows) / double(train.size()));
+  const double share =
+      job.dev_share.value_or(std::min(kDevShare, double(kMostDevRows) / double(train.size())));
   if (share == 0) return {std::move(train), {}};
   return split(std::move(train), share, job.train.seed);
 }
@@ -91,7 +95,7 @@ std::vector<float> balanced_weights(const Dataset& data) {
 
 }  // namespace
 
-FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given) {
+FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks) : job(given) {
   check_job(job);
   const Teaching& teaching = job.teaching;
   if (!teaching.teacher.empty()) {
@@ -148,10 +152,11 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads) : job(given)
     throw Error(fmt::format("sequences of {} tokens are too long: the model{} reads {} at most", max_length,
                             teacher ? " or its teacher" : "", limit),
                 fmt::format("`max_length` {}", limit), "max_length");
+  shorter = max_length < most && job.kind != TaskKind::kAnswer;
   // A correlation is as high where all numbers are of the wrong size.
   if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
   check_data();
-  make_plan();
+  make_plan(ranks);
 }
 
 // What was asked for must fit the rows that were found.
@@ -200,12 +205,7 @@ void FinetuneSetup::take_labels_of_teacher() {
 
 // A score that does not exist is said now, not after the first epoch.
 void FinetuneSetup::check_metric() const {
-  Predictions any{.columns = std::max<size_t>(data.dev.labels.size(), 1)};
-  if (job.kind != TaskKind::kTag && job.kind != TaskKind::kAnswer)
-    any.scores.resize(data.dev.size() * any.columns);
-  for (const TaggedSentence& sentence : data.dev.sentences) any.tags.push_back(sentence.tags);
-  any.answers.resize(data.dev.questions.size());
-  const NamedScore first = score(data.dev, any, {.metric = job.metric}).scores.at(0);
+  const NamedScore first = main_score(data.dev, {.metric = job.metric});
   if (!first.higher_is_better)
     throw Error(
         fmt::format("`metric` {} is the better the lower it is, and a checkpoint is chosen by a score "
@@ -214,7 +214,7 @@ void FinetuneSetup::check_metric() const {
         "another score, or none: the task's own", "metric");
 }
 
-void FinetuneSetup::make_plan() {
+void FinetuneSetup::make_plan(size_t ranks) {
   const std::unique_ptr<TaskSource> source = make_source(job.train.seed, nullptr);
   const Dataset &train = data.train, &dev = data.dev;
   const size_t rows = train.size() + (unlabeled ? unlabeled->size() : 0);
@@ -222,7 +222,7 @@ void FinetuneSetup::make_plan() {
           .dev_found = job.dev_file.empty() ? "" : dev.found,
           .rows = train.size(),
           .dev_rows = dev.size(),
-          .bad_rows = train.bad_rows + (job.dev_file.empty() ? 0 : dev.bad_rows),
+          .bad_rows = train.bad_rows + dev.bad_rows + (unlabeled ? unlabeled->bad_rows : 0),
           .unlabeled_found = unlabeled ? unlabeled->found : "",
           .unlabeled_rows = unlabeled ? unlabeled->size() : 0,
           .model =
@@ -235,6 +235,12 @@ void FinetuneSetup::make_plan() {
           .continues_head = continues_head,
           .epochs = job.epochs > 0 ? job.epochs : default_epochs(rows),
           .train = job.train};
+  const Dataset* const others = unlabeled ? &*unlabeled : nullptr;
+  for (const Dataset* part : {&train, &dev, others}) {
+    if (!part || part->invalid_rows == 0) continue;
+    if (plan.invalid_rows == 0) plan.first_invalid = part->first_invalid;
+    plan.invalid_rows += part->invalid_rows;
+  }
   tokens = source->checksum();
   TrainOptions& o = plan.train;
   const size_t sequences = source->sequences();
@@ -255,8 +261,11 @@ void FinetuneSetup::make_plan() {
     o.eval_every = uint64_t(
         std::ceil(std::max({1.0, in_epoch / std::floor(times), double(o.steps) / kMostEvaluations})));
   }
-  if (o.accumulate == 1 && o.batch * source->longest() > kMostTokens)
-    o.accumulate = std::min(o.batch, (o.batch * source->longest() + kMostTokens - 1) / kMostTokens);
+  if (o.accumulate == 0) {
+    const size_t share = (o.batch + ranks - 1) / ranks;  // of a rank
+    const size_t cuts = (share * source->longest() + kMostTokens - 1) / kMostTokens;
+    o.accumulate = std::clamp<size_t>(cuts, 1, std::max<size_t>(o.batch / ranks, 1));
+  }
   if (!evaluates()) o.eval_every = 0;
 }
 
@@ -304,7 +313,48 @@ std::string FinetuneSetup::description() const {
                 {"layers", layers}});
   const auto shape = nlohmann::ordered_json::parse(config.to_json());
   for (const auto& [key, value] : shape.items()) all["model's " + key] = value;
-  return all.dump();
+  return io::dump(all);
+}
+
+namespace {
+
+uint64_t checksum_of(const Dataset& data, uint64_t sum) {
+  const auto add = [&](std::string_view text) { sum = io::checksum(text, io::chain(sum, text.size())); };
+  const auto add_numbers = [&](const std::vector<int32_t>& numbers) {
+    sum = io::checksum(std::as_bytes(std::span(numbers)), io::chain(sum, numbers.size()));
+  };
+  for (const std::string& label : data.labels) add(label);
+  for (const TextExample& row : data.texts) {
+    add(row.a), add(row.b), add_numbers(row.labels);
+    sum = io::checksum(std::as_bytes(std::span(&row.value, 1)), sum);
+  }
+  for (const TaggedSentence& sentence : data.sentences) {
+    for (const std::string& word : sentence.words) add(word);
+    add_numbers(sentence.tags);
+  }
+  for (const SquadQuestion& q : data.questions) {
+    add(q.question), add(q.context);
+    for (const SquadQuestion::Answer& answer : q.answers)
+      add(answer.text), sum = io::chain(sum, answer.start);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string FinetuneSetup::key() const {
+  const TrainOptions& o = plan.train;
+  nlohmann::ordered_json all = nlohmann::ordered_json::parse(description());
+  all["began as"] = std::filesystem::path(model_folder / "").parent_path().filename().string();
+  all["fresh head"] = !continues_head;
+  all["ends"] = {o.steps, o.tokens, o.seconds, o.patience};
+  all["evaluates"] = o.eval_every.value_or(0);
+  all["learns"] = {
+      o.batch, o.rate, name_of(o.schedule), o.warmup, o.cooldown, name_of(o.method), o.beta1, o.beta2, o.eps,
+      o.decay, o.clip, *o.outlier};
+  uint64_t rows = checksum_of(data.dev, checksum_of(data.train, 0));
+  if (unlabeled) rows = checksum_of(*unlabeled, rows);
+  return fmt::format("{:016x}", io::checksum(io::dump(all), rows));
 }
 
 // Small sets take more epochs: some 30,000 rows seen, which is what BERT's authors' three epochs are for the

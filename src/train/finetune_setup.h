@@ -15,7 +15,7 @@ namespace bertie {
 
 struct FinetuneSetup {
   // Reads the data and all of the model but its weights. Error for what makes no sense.
-  FinetuneSetup(const FinetuneJob& given, int threads);
+  FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks);
 
   bool evaluates() const { return data.dev.size() > 0; }
   EncodeTasksOptions encoding() const { return {.max_length = max_length, .stride = job.stride}; }
@@ -28,6 +28,8 @@ struct FinetuneSetup {
   LossWeights loss_weights() const;
   // A JSON object with what determines a run, for Trainer::Parts.
   std::string description() const;
+  // Names the run by that, by its rows and by when it ends: results under another key are another run's.
+  std::string key() const;
 
   FinetuneJob job;  // with the model and metric that it does not name
   std::filesystem::path model_folder;
@@ -39,7 +41,8 @@ struct FinetuneSetup {
   std::vector<size_t> layers;  // of the teacher, where the model is made of them
   bool continues_head = false;
   size_t max_length = 0;
-  uint64_t tokens = 0;  // EncodedTasks::checksum of the rows
+  bool shorter = false;  // than what the model takes: its files are to say so
+  uint64_t tokens = 0;   // EncodedTasks::checksum of the rows
   FinetunePlan plan;
 
  private:
@@ -47,7 +50,7 @@ struct FinetuneSetup {
   void take_labels_of_teacher();
   void check_data() const;
   void check_metric() const;
-  void make_plan();
+  void make_plan(size_t ranks);
 };
 
 // The defaults of a job with so many rows for a model of this width (docs/finetuning.md).

@@ -89,6 +89,21 @@ TEST(Squad, AnswersThatAreNotWhereTheySayAreBad) {
   EXPECT_EQ(told.size(), 1u);
 }
 
+// SQuAD's scripts score by the text alone.
+TEST(Squad, AnswersMayStandElsewhereWhereOnlyTheirTextsCount) {
+  const DatasetOptions scoring{.places_needed = false};
+  const Dataset squad = questions(
+      "a.json", R"({"data": [{"paragraphs": [{"context": "Ann came.", "qas": [{"id": "1", "question": "Who?",
+      "answers": [{"text": "Ann", "answer_start": 3}]}]}]}]})",
+      scoring);
+  EXPECT_EQ(squad.questions.at(0).answers.at(0).text, "Ann");
+  const Dataset lines = questions(
+      "a.jsonl",
+      R"({"question": "Who?", "context": "Ann came.", "answers": {"text": ["Ann"], "answer_start": [77]}})",
+      scoring);
+  EXPECT_EQ(lines.questions.at(0).answers.at(0).text, "Ann");
+}
+
 TEST(Squad, AnAnswerThatDiffersInWhiteSpaceIsWhatTheContextSays) {
   const auto text = [](const std::string& answer) {
     return questions("a.json", squad("in  New\\u00a0York City.",

@@ -122,6 +122,24 @@ TEST(Conll, TabsKeepSpacesWithinColumns) {
   EXPECT_EQ(data.size(), 2u);
 }
 
+TEST(Conll, LinesWithANumberSignBeforeASentenceAreCommentsOrWords) {
+  const Dataset germeval = tags("a.tsv",
+                                "#\thttp://example.org\t[2009-10-17]\n1\tAnn\tB-PER\tO\n2\tsleeps\tO\tO\n\n"
+                                "#\tx\n1\tBob\tB-PER\tO\n",
+                                {.text = "2", .label = "3"});
+  ASSERT_EQ(germeval.sentences.size(), 2u);
+  EXPECT_EQ(germeval.sentences[0].words, (Strings{"Ann", "sleeps"}));
+  EXPECT_EQ(germeval.sentences[0].line, 2u);
+  const Dataset multi =
+      tags("a.conll", "# id 7\tdomain=en\nAnn _ _ B-PER\n# _ _ O\n\n# id 8\nRome _ _ B-LOC\n");
+  ASSERT_EQ(multi.sentences.size(), 2u);
+  EXPECT_EQ(multi.sentences[0].words, (Strings{"Ann", "#"})) << "within a sentence it is a word";
+  const Dataset tweets = tags("a.conll", "#rome O\nis O\n\n#paris B-LOC\n");
+  ASSERT_EQ(tweets.sentences.size(), 2u);
+  EXPECT_EQ(tweets.sentences[0].words, (Strings{"#rome", "is"}));
+  EXPECT_EQ(tags("a.conll", "#rome O\n").sentences[0].words, (Strings{"#rome"}));
+}
+
 TEST(Conll, UniversalDependenciesHaveTheirColumns) {
   const std::string rest = "\t_\t_\t_\t_\t_\t_\n";
   const Dataset data =

@@ -196,6 +196,20 @@ TEST(DatasetLabels, WithFractionsAreNumbers) {
                  "a.csv:3: the label \"x\" is not a number", {.problem = Problem::kRegression});
 }
 
+TEST(DatasetLabels, AreNamesEvenWhereTheyLookLikeNumbers) {
+  const Dataset codes = classify("a.csv", "text,label\na,01\nb,02\nc,7\nd,07\n");
+  EXPECT_EQ(std::set<std::string>(codes.labels.begin(), codes.labels.end()),
+            (std::set<std::string>{"01", "02", "07", "7"}));
+  EXPECT_EQ(label_names(codes), (Strings{"01", "02", "7", "07"}));
+  EXPECT_EQ(label_names(classify("a.csv", "text,label\na,1.00\nb,-2.\nc,3\n")), (Strings{"1", "-2", "3"}));
+  // 0 and 1 are the places of labels with other names; 1 and 2 may count from 1.
+  const Strings names{"bad", "good", "fine"};
+  EXPECT_EQ(label_names(with_labels(classify("a.csv", "text,label\na,1\nb,0\n"), names)),
+            (Strings{"good", "bad"}));
+  for (const char* text : {"text,label\na,1\nb,2\n", "text,label\na,00\nb,01\n", "text,label\na,0\nb,3\n"})
+    expect_error("is not one of", [&] { with_labels(classify("a.csv", text), names); });
+}
+
 TEST(DatasetLabels, InListsAreSeveral) {
   const Dataset json =
       classify("a.jsonl",
@@ -419,6 +433,15 @@ TEST(Split, OfFewRowsHasOneOfEveryClassThatHasTwo) {
   expect_error("one row", [] { split(classify("a.csv", "text,label\na,x\n"), 0.1, 1); });
   for (const double share : {0.0, 1.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
     expect_error("`dev_share`", [&] { split(data, share, 1); });
+}
+
+TEST(Split, IsNotHalfOfTheDataWhereClassesAreSmall) {
+  std::string text = "text,label\n";
+  for (size_t i = 0; i < 400; ++i)
+    text += "row " + std::to_string(i) + ",class" + std::to_string(i / 2) + "\n";
+  const size_t taken = split(classify("a.csv", text), 0.1, 1).dev.size();
+  EXPECT_GE(taken, 40u);
+  EXPECT_LE(taken, 80u);
 }
 
 TEST(Split, KeepsQuestionsAboutAContextTogether) {

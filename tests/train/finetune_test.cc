@@ -298,8 +298,107 @@ TEST(Finetune, WhatMakesNoSenseIsSaid) {
   write(single, "text\tlabel\nthe film\tgood\nthe book\tgood\n");
   refuses("nothing to learn", "label", [&](FinetuneJob& j) { j.train_file = single.string(); });
   fs::create_directories(temp.path() / "taken");
-  write(temp.path() / "taken" / "config.json", "{}");
-  refuses("has a model already", "out", [&](FinetuneJob& j) { j.train.out = temp.path() / "taken"; });
+  write(temp.path() / "taken" / "README.md", "mine");
+  refuses("has a README.md already", "out", [&](FinetuneJob& j) { j.train.out = temp.path() / "taken"; });
+  EXPECT_FALSE(fs::exists(temp.path() / "taken" / "run"));
+  refuses("cannot be made", "out", [&](FinetuneJob& j) { j.train.out = train / "below a file"; });
+}
+
+// What is done is taken for what was asked only where it is the same.
+TEST(Finetune, AFinishedRunIsNotResumedWithOtherRowsOrOptions) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv", other = temp.path() / "other.tsv";
+  write(train, reviews(60, 2));
+  write(other, reviews(60, 3));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.epochs = 1, job.baseline = true;
+  const FinetuneResult first = finetune(job);
+  const std::string card = read(job.train.out / "README.md");
+  job.train.resume = true;
+  EXPECT_EQ(finetune(job).seeds[0].seconds, first.seeds[0].seconds) << "nothing is done again";
+  const auto refuses = [&](const auto& change) {
+    FinetuneJob changed = job;
+    change(changed);
+    test::expect_error("on other rows, or with other options", [&] { finetune(changed); });
+    EXPECT_EQ(read(job.train.out / "README.md"), card);
+  };
+  refuses([&](FinetuneJob& j) { j.train_file = other.string(); });
+  refuses([&](FinetuneJob& j) { j.dev_file = other.string(); });
+  refuses([&](FinetuneJob& j) { j.epochs = 2; });
+  refuses([&](FinetuneJob& j) { j.train.rate = 1e-4; });
+  job.seeds = 2;
+  EXPECT_EQ(finetune(job).seeds.size(), 2u) << "more seeds are the same run";
+}
+
+// A model that was trained on short texts reads as many tokens when it is used.
+TEST(Finetune, TheLengthItWasTrainedWithIsTheModels) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(40, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.epochs = 1, job.max_length = 6;
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  const FinetuneResult r = finetune(job, events);
+  EXPECT_GT(plan.truncated, 0u);
+  EXPECT_EQ(load(r.folder).task_max_length(), 6u);
+  job.max_length = 0, job.train.out = temp.path() / "long";
+  EXPECT_EQ(load(finetune(job).folder).task_max_length(), 40u);
+}
+
+TEST(Finetune, RowsThatAreNotUtf8AreToldOfOrRefused) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "caf\xe9.tsv";
+  write(train, reviews(40, 2) + "the caf\xe9 was good\tpraise\n");
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.epochs = 1;
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  EXPECT_EQ(finetune(job, events).end, TrainEnd::kLimit) << "nor does a file's name stop it";
+  EXPECT_EQ(plan.invalid_rows, 1u);
+  EXPECT_TRUE(plan.first_invalid.ends_with(":42")) << plan.first_invalid;
+  job.data.strict = true, job.train.out = temp.path() / "strict";
+  test::expect_error("not valid UTF-8", [&] { finetune(job); });
+}
+
+TEST(Finetune, MemoryIsBoundedByARanksShare) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(40, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.train.batch = 2000;
+  const size_t alone = FinetuneSetup(job, 1, 1).plan.train.accumulate;
+  EXPECT_GT(alone, 1u);
+  EXPECT_LT(FinetuneSetup(job, 1, 2).plan.train.accumulate, alone);
+  EXPECT_EQ(FinetuneSetup(job, 1, 2000).plan.train.accumulate, 1u);
+  job.train.accumulate = 1;
+  EXPECT_EQ(FinetuneSetup(job, 1, 1).plan.train.accumulate, 1u);
+}
+
+TEST(Finetune, AShareThatIsGivenIsTakenWhole) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(24'000, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  EXPECT_NEAR(double(FinetuneSetup(job, 1, 1).plan.dev_rows), 2000, 2);
+  job.dev_share = 0.5;
+  EXPECT_NEAR(double(FinetuneSetup(job, 1, 1).plan.dev_rows), 12'000, 2);
+}
+
+// Questions are cut at 64 tokens, but leave room for the context in windows that are short.
+TEST(Finetune, ALongQuestionLeavesRoomForItsContext) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "questions.jsonl";
+  std::string question;
+  for (size_t i = 0; i < 80; ++i) question += "who lives ";
+  write(train, "{\"question\": \"" + question +
+                   "?\", \"context\": \"ann lives in paris .\", \"answers\": {\"text\": [\"ann\"], "
+                   "\"answer_start\": [0]}}\n");
+  FinetuneJob job = job_for(TaskKind::kAnswer, make_model(temp), train, temp.path() / "out");
+  job.dev_share = 0, job.epochs = 1;
+  EXPECT_EQ(finetune(job).end, TrainEnd::kLimit);
 }
 
 // A dozen rows: of checkpoints that are equally good on one or two rows the one that has learned longest.

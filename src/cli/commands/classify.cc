@@ -13,6 +13,11 @@ bool shares(Apply apply, const Config& config) {
   return apply == Apply::kByProblem ? config.problem != Problem::kRegression : apply != Apply::kNothing;
 }
 
+// How many of them hold, best first.
+size_t held(const std::vector<Scored>& labels) {
+  return size_t(std::ranges::count_if(labels, [](const Scored& s) { return s.score > 0.5f; }));
+}
+
 std::string shown(float score, bool share) { return share ? percent(score) : fmt::format("{:.4f}", score); }
 
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
@@ -22,7 +27,9 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   const Style style = Style::for_output();
   const size_t width = output_width();
   const bool share = shares(options.apply, model.model().config());
-  // One input: all its labels. Many: the best one each, a line a text.
+  // One input: all its labels. Many: the best one each, or those that hold where several may, a line a text.
+  const bool several =
+      options.apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
   const bool one = inputs.only_one();
   std::optional<TableWriter> table_rows = table_output(settings);
   if (table_rows && pair)
@@ -40,13 +47,15 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
       [&](const Input& input, Classification& result) {
         cut_inputs += result.truncated;
         std::vector<Scored>& labels = result.labels;
-        labels.resize(std::min(labels.size(), settings.top.value_or(all_labels ? labels.size() : 1)));
+        const size_t usual = all_labels ? labels.size() : several ? held(labels) : 1;
+        labels.resize(std::min(labels.size(), settings.top.value_or(usual)));
         if (table_rows) {
-          for (const Scored& s : labels) {
+          const auto begin_row = [&]() -> TableWriter& {
             table_rows->field(input.index).field(input.a);
-            if (pair) table_rows->field(input.b);
-            print(table_rows->field(s.label).field(s.score).take_row());
-          }
+            return pair ? table_rows->field(input.b) : *table_rows;
+          };
+          for (const Scored& s : labels) print(begin_row().field(s.label).field(s.score).take_row());
+          if (labels.empty()) print(begin_row().field("").field("").take_row());
         } else if (settings.json) {
           print(to_json(result, input_of(input, pair)) + "\n");
         } else if (one || settings.top) {
@@ -56,8 +65,10 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
             table.add({printable(s.label), shown(s.score, share), share ? bar(s.score, 24) : ""});
           print(table.text(style, width));
         } else {
-          const std::string best =
-              fmt::format("{} {}", pad(printable(labels[0].label), 12), shown(labels[0].score, share));
+          std::string best = labels.empty() ? "(none)" : "";
+          for (const Scored& s : labels)
+            best += fmt::format("{}{} {}", best.empty() ? "" : ", ",
+                                pad(printable(s.label), several ? 0 : 12), shown(s.score, share));
           const std::string text =
               printable(input.a.substr(0, 400)) + (pair ? " / " + printable(input.b.substr(0, 400)) : "");
           const size_t room = std::max<size_t>(width, display_width(best) + 18) - display_width(best) - 2;

@@ -51,6 +51,7 @@ Dataset read_data(const Settings& settings, const TextModel& model) {
   DatasetOptions options{.text = settings.column.value_or(""),
                          .text_pair = settings.column_pair.value_or(""),
                          .label = settings.label.value_or(""),
+                         .places_needed = false,
                          .skip_bad = settings.skip_bad,
                          .strict = settings.strict};
   if (head_of(kind) == Head::kClassify) options.problem = problem_of(settings, model.model().config());
@@ -64,6 +65,14 @@ Dataset read_data(const Settings& settings, const TextModel& model) {
                      data.first_invalid),
          "iconv -f latin1 -t utf8, if it is Latin-1");
   return data;
+}
+
+// A file may have 0 and 1 where the model has names.
+void tell_places(const Settings& settings, const std::vector<std::string>& written,
+                 const std::vector<std::string>& labels) {
+  if (settings.quiet || written.empty() || std::ranges::count(labels, written[0]) > 0) return;
+  report_problem(fmt::format("labels 0 to {} are taken as the model's {}", labels.size() - 1,
+                             printable(fmt::format("{}", fmt::join(labels, ", ")))));
 }
 
 Predictions predict_with_progress(const Settings& settings, const TextModel& model, const Dataset& data) {
@@ -182,7 +191,7 @@ void write_files(const Settings& settings, const Dataset& data, const Prediction
   }
   if (!settings.predictions) return;
   std::string lines;
-  for (size_t row = 0; row < data.size(); ++row) lines += to_json(data, predictions, row) + "\n";
+  for (size_t row = 0; row < data.size(); ++row) lines += to_json(data, predictions, row, scoring) + "\n";
   write_file(*settings.predictions, lines);
 }
 
@@ -194,17 +203,28 @@ int evaluate_command(const Settings& settings) {
   Settings tasks = settings;
   if (head == Head::kAnswer) tasks.max_length.reset();  // that of windows
   const TextModel model = load_model(tasks, head);
-  const Dataset data = with_labels_of(model, read_data(settings, model));
+  std::optional<TextModel> other;
+  if (settings.compare) {
+    tasks.model = settings.compare;
+    other = load_model(tasks, head);
+  }
+  Dataset read = read_data(settings, model);
+  const std::vector<std::string> written = read.labels;
+  const Dataset data = with_labels_of(model, std::move(read));
+  tell_places(settings, written, data.labels);
   ScoreOptions scoring{.threshold = settings.threshold.value_or(0),
                        .metric = settings.metric.value_or(""),
                        .resamples = settings.bootstrap.value_or(1000),
                        .confidence = kConfidence};
+  main_score(data, scoring);  // throws now, not after an hour, where there is no such score
+  if (settings.compare && scoring.resamples == 0)
+    throw UsageError("two models are compared by the bootstrap, which --bootstrap 0 leaves out",
+                     "--bootstrap 2000");
   ModelReport report(settings, scoring);
   const Predictions predictions = report(model, model_name(settings), data);
   write_files(settings, data, predictions, report.last(), scoring);
   if (!settings.compare) return 0;
-  tasks.model = settings.compare;
-  const Predictions others = report(load_model(tasks, head), *settings.compare, data);
+  const Predictions others = report(*other, *settings.compare, data);
   const Comparison comparison = compare(data, predictions, others, scoring);
   if (settings.json)
     print(to_json(comparison) + "\n");

@@ -25,9 +25,9 @@ FinetuneJob job_of(const Settings& s) {
   job.data.text = s.column.value_or(""), job.data.text_pair = s.column_pair.value_or("");
   job.data.label = s.label.value_or("");
   if (s.problem) job.data.problem = Problem(*s.problem);
-  job.data.skip_bad = s.skip_bad;
+  job.data.skip_bad = s.skip_bad, job.data.strict = s.strict;
   if (!s.quiet) job.data.bad_row = [](const Error& error) { report_problem(error.what()); };
-  job.dev_share = s.dev_share.value_or(job.dev_share);
+  job.dev_share = s.dev_share;
   job.epochs = s.epochs.value_or(0), job.seeds = s.seeds.value_or(1), job.metric = s.metric.value_or("");
   job.max_length = s.max_length.value_or(0), job.stride = s.stride.value_or(job.stride);
   job.freeze = s.freeze, job.layer_decay = s.layer_decay.value_or(1);
@@ -72,10 +72,16 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
       fmt::format("{}: {}; {} of {} sequences, rate {:.2g}; {} tokens an epoch, the longest row {}",
                   plan.model, plan.continues_head ? "goes on with its head" : "with a fresh head", epochs,
                   plan.train.batch, plan.train.rate, with_commas(plan.tokens), plan.longest));
-  if (plan.truncated > 0)
+  if (plan.invalid_rows > 0)
+    warn(fmt::format("{} rows are not valid UTF-8, the first at {}", with_commas(plan.invalid_rows),
+                     printable(plan.first_invalid)),
+         "iconv -f latin1 -t utf8, if it is Latin-1");
+  if (plan.truncated > 0 && job.kind == TaskKind::kAnswer)
+    warn(fmt::format("{} questions are long, and are cut", with_commas(plan.truncated)), "shorter questions");
+  else if (plan.truncated > 0)
     warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(plan.truncated),
-                     with_commas(plan.rows), plan.max_length),
-         job.max_length > 0 ? "a larger `max_length`" : "shorter texts: the model takes no more");
+                     with_commas(plan.rows + plan.unlabeled_rows), plan.max_length),
+         job.max_length > 0 ? "a larger --max-length" : "shorter texts: the model takes no more");
 }
 
 void print_scores(const FinetuneResult& result) {
@@ -104,7 +110,8 @@ void print_scores(const FinetuneResult& result) {
 void print_comparison(const FinetuneResult& result, const Settings& settings) {
   const SeedResult& best = result.seeds[result.best];
   const auto name_of_model = [](const std::string& model) {
-    return printable(std::filesystem::path(model).filename().string());
+    const std::filesystem::path path(model);
+    return printable((path.has_filename() ? path : path.parent_path()).filename().string());
   };
   const std::string name = settings.teacher ? "the student" : name_of_model(model_name(settings));
   size_t width = name.size() + 12;  // and the time

@@ -197,7 +197,8 @@ std::string shell_word(const std::string& word) {
 
 std::string given_command(const Settings& settings) {
   std::vector<std::string> words{"bertie"};
-  for (const std::string& word : settings.arguments) words.push_back(shell_word(word));
+  for (const std::string& word : settings.arguments)
+    if (word != "--resume") words.push_back(shell_word(word));
   return fmt::format("{}", fmt::join(words, " "));
 }
 

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "io/quote.h"
 #include "io/table.h"
+#include "train/data/iob.h"
 
 namespace bertie {
 namespace {
@@ -30,11 +31,6 @@ void split_columns(std::string_view line, bool tabs, std::vector<std::string_vie
   }
 }
 
-bool is_tag(std::string_view tag) {
-  return tag == "O" || (tag.size() > 2 && tag[1] == '-' &&
-                        std::string_view("BIESLU").find(tag[0]) != std::string_view::npos);
-}
-
 // Calls visit(line) for the lines of a sample that are whole.
 template <class Visit>
 void for_each_line(std::string_view sample, bool ended, const Visit& visit) {
@@ -46,11 +42,16 @@ void for_each_line(std::string_view sample, bool ended, const Visit& visit) {
   }
 }
 
+// Lines that begin with # are words (a tweet's) or comments; how a file has them shows where a sentence
+// begins with one.
 ConllFormat format_of(std::string_view sample, bool ended) {
   ConllFormat format{.tabs = true, .universal = true};
   bool any = false;
+  const auto is_word = [](std::string_view line) {
+    return !is_empty_line(line) && !line.starts_with(kDocument) && !line.starts_with('#');
+  };
   for_each_line(sample, ended, [&](std::string_view line) {
-    if (is_empty_line(line) || line.starts_with(kDocument) || line.starts_with("# ")) return;
+    if (!is_word(line)) return;
     any = true;
     format.tabs &= line.find('\t') != line.npos;
     format.universal &= std::ranges::count(line, '\t') == 9 && line[0] >= '0' && line[0] <= '9';
@@ -59,11 +60,18 @@ ConllFormat format_of(std::string_view sample, bool ended) {
   format.tabs &= any;
   std::vector<std::string_view> fields;
   for_each_line(sample, ended, [&](std::string_view line) {
-    if (format.columns > 0 || is_empty_line(line) || line.starts_with(kDocument) ||
-        (format.universal && line.starts_with('#')))
-      return;
+    if (format.columns > 0 || !is_word(line)) return;
     split_columns(line, format.tabs, fields);
     format.columns = fields.size();
+  });
+  bool begins = true;
+  for_each_line(sample, ended, [&](std::string_view line) {
+    if (begins && line.starts_with('#')) {
+      split_columns(line, format.tabs, fields);
+      if (format.columns == 0) format.columns = fields.size();  // there is nothing but these
+      format.comments |= format.universal || fields.size() != format.columns;
+    }
+    begins = is_empty_line(line) || line.starts_with(kDocument) || (begins && line.starts_with('#'));
   });
   return format;
 }
@@ -90,11 +98,12 @@ bool looks_like_conll(std::string_view sample) {
       breaks += std::exchange(in_sentence, false);
       return;
     }
+    if (!in_sentence && line.starts_with('#')) return;  // a comment, or a tag that others will vouch for
     in_sentence = true;
     split_columns(line, false, fields);
     if (words++ == 0) columns = fields.size();
     same &= fields.size() == columns;
-    tagged &= is_tag(fields.back());
+    tagged &= is_scheme_tag(fields.back());
     plain += fields.back() == "O";
   });
   return words > 0 && breaks > 0 && columns > 1 && same && tagged && plain > 0;
@@ -154,7 +163,9 @@ bool ConllReader::next(ConllSentence& sentence) {
     const std::string_view line = io::without_line_end(window_->text().substr(0, end));
     const bool found = !sentence.words.empty() || sentence.problem;
     const bool ends = end == 0 || is_empty_line(line) || line.starts_with(kDocument);
-    if (!ends && !(format_.universal && line.starts_with('#'))) read_word(line, sentence);
+    // Of a comment between a sentence's words nobody has heard: there, # is a word.
+    const bool comment = line.starts_with('#') && (format_.universal || (format_.comments && !found));
+    if (!ends && !comment) read_word(line, sentence);
     window_->take(end);
     if (ends && found) return true;
     if (end == 0) return false;

@@ -1,7 +1,8 @@
 #pragma once
 // Sentences in columns, a word a line, an empty line after each sentence, as CoNLL's shared tasks have them:
 // the word first and its tag last, columns with white space between them; lines that begin with -DOCSTART- go
-// between documents. CoNLL-U is recognized by its ten columns: the word is the second, its tag the fourth.
+// between documents, and lines that begin with # before a sentence are comments where they have other columns
+// than its words. CoNLL-U is recognized by its ten columns: the word is the second, its tag the fourth.
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace bertie {
 struct ConllFormat {
   bool tabs = false;       // between columns; otherwise any white space
   bool universal = false;  // CoNLL-U
+  bool comments = false;   // a line before a sentence that begins with # is not a word of it
   size_t columns = 0;
 };
 

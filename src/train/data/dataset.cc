@@ -119,12 +119,14 @@ std::vector<std::optional<int32_t>> places_among(const std::vector<std::string>&
   std::vector<std::optional<int32_t>> places;
   for (const std::string& label : from) places.push_back(names.find(label));
   const auto missing = [](const std::optional<int32_t>& place) { return !place; };
-  if (!std::ranges::all_of(places, missing)) return places;
-  for (size_t i = 0; i < from.size(); ++i)
-    if (size_t number; parse_number(from[i], number) && number < to.size())
-      places[i] = int32_t(number);
-    else
+  // Numbers from 0 on are places. Without a 0 they may count from 1, or be something else.
+  if (!std::ranges::all_of(places, missing) || std::ranges::count(from, "0") == 0) return places;
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t number = 0;
+    if (!parse_number(from[i], number) || number >= to.size() || std::to_string(number) != from[i])
       return std::vector<std::optional<int32_t>>(from.size());
+    places[i] = int32_t(number);
+  }
   return places;
 }
 

@@ -43,7 +43,7 @@ void read_json_questions(Dataset& data, const DatasetOptions& options, std::uniq
         if (given) question.answers = answers_in_json(*answers);
         if (!given && options.labels_needed) throw Error("there are no answers");
         data.labeled &= given;
-        check_answers(question);
+        if (options.places_needed) check_answers(question);
       } else {
         data.labeled = false;
         rows.make_valid(row.line, {&question.question, &question.context});
@@ -65,7 +65,9 @@ void read_questions(Dataset& data, const DatasetOptions& options, const std::str
     data.found = "SQuAD's JSON";
     const SquadSummary summary = read_squad(
         window->fill(SIZE_MAX), data.file,
-        options.labels_needed ? SquadAnswers::kNeeded : SquadAnswers::kOptional,
+        !options.labels_needed  ? SquadAnswers::kOptional
+        : options.places_needed ? SquadAnswers::kNeeded
+                                : SquadAnswers::kTexts,
         [&](SquadQuestion& question, const std::optional<Error>& problem) {
           if (problem)
             rows.bad(0, Error(fmt::format("question {}: {}", io::quote(question.id), problem->what()),

@@ -16,9 +16,9 @@ void shuffle_rows(std::vector<size_t>& rows, uint64_t seed, uint64_t stream) {
   for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(uint32_t(i))]);
 }
 
-size_t rounded_share(size_t rows, double share) {
+size_t rounded_share(size_t rows, double share, bool at_least_one = true) {
   if (rows < 2) return 0;
-  return std::clamp<size_t>(size_t(std::llround(double(rows) * share)), 1, rows - 1);
+  return std::clamp<size_t>(size_t(std::llround(double(rows) * share)), at_least_one ? 1 : 0, rows - 1);
 }
 
 // Rows that should be shared out alike: those of a class; sentences are all of one kind.
@@ -70,9 +70,11 @@ SplitDataset split(Dataset data, double dev_share, uint64_t seed) {
   if (data.kind == TaskKind::kAnswer) {
     choose_questions(data.questions, dev_share, seed, in_dev);
   } else {
+    const size_t all = rounded_share(data.size(), dev_share);
     size_t chosen = 0, stream = 0;
     for (std::vector<size_t>& rows : strata(data)) {
-      const size_t wanted = rounded_share(rows.size(), dev_share);
+      // Every class has one, but classes of two rows are not to take half of the data.
+      const size_t wanted = rounded_share(rows.size(), dev_share, chosen < 2 * all);
       shuffle_rows(rows, seed, stream++);
       for (size_t i = 0; i < wanted; ++i) in_dev[rows[i]] = 1;
       chosen += wanted;

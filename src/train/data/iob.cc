@@ -14,11 +14,12 @@ SplitTag split_tag(std::string_view tag) {
   return tag == "O" ? SplitTag{'O', {}} : SplitTag{tag[0], tag.substr(2)};
 }
 
-bool has_prefix(std::string_view tag) {
-  return tag.size() > 2 && tag[1] == '-' && std::string_view("BIESLU").find(tag[0]) != std::string_view::npos;
-}
-
 }  // namespace
+
+bool is_scheme_tag(std::string_view tag) {
+  return tag == "O" || (tag.size() > 2 && tag[1] == '-' &&
+                        std::string_view("BIESLU").find(tag[0]) != std::string_view::npos);
+}
 
 std::string_view name_of(TagScheme scheme) {
   switch (scheme) {
@@ -39,7 +40,7 @@ TagScheme recognize_scheme(std::span<const std::vector<std::string>> sentences) 
   for (const std::vector<std::string>& tags : sentences) {
     SplitTag before{'O', {}};
     for (const std::string& tag : tags) {
-      if (tag != "O" && !has_prefix(tag)) return TagScheme::kPlain;
+      if (!is_scheme_tag(tag)) return TagScheme::kPlain;
       const SplitTag now = split_tag(tag);
       any |= now.prefix != 'O';
       bioes |= now.prefix != 'O' && now.prefix != 'B' && now.prefix != 'I';

@@ -22,6 +22,9 @@ enum class TagScheme {
 };
 std::string_view name_of(TagScheme scheme);  // "IOB1"
 
+// Whether this is "O" or has a scheme's prefix.
+bool is_scheme_tag(std::string_view tag);
+
 // Of all the sentences of a file: each one's tags.
 TagScheme recognize_scheme(std::span<const std::vector<std::string>> sentences);
 

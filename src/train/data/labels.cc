@@ -25,6 +25,12 @@ std::optional<double> number_in(std::string_view text) {
   return parse_number(text, number) && std::isfinite(number) ? std::optional(number) : std::nullopt;
 }
 
+void drop_zero_fraction(std::string& number) {
+  const size_t dot = number.find('.');
+  if (dot != number.npos && dot > 0 && number.find_first_not_of('0', dot + 1) == number.npos)
+    number.resize(dot);
+}
+
 bool is_whole(double number) { return number == std::floor(number) && std::fabs(number) < 1e15; }
 
 // ["a", "b"], as JSON and Python write lists; nothing where it is not one.
@@ -132,8 +138,7 @@ Problem LabelColumn::settle(Problem given) {
         return number && is_whole(*number);
       }))
     for (WrittenLabel& label : labels_)  // 1.0, as a column of numbers with gaps is often written, is 1
-      if (!label.missing && !label.list)
-        label.names[0] = fmt::format("{:.0f}", *number_in(label.names[0]) + 0.0);
+      if (!label.missing && !label.list) drop_zero_fraction(label.names[0]);
   if (given == Problem::kMultiLabel && any_text && !any_list) {
     char separator = 0;
     for (const char c : {'|', ';', ','})

@@ -137,11 +137,11 @@ struct SquadHandler : io::JsonHandler {
       if (!p.has_question) throw Error("there is no \"question\"");
       if (!context_) throw Error("its paragraph has no \"context\"");
       if (answers == SquadAnswers::kIgnored) p.question.answers.clear(), p.problem.reset();
-      if (answers == SquadAnswers::kNeeded && !p.has_answers && !p.impossible)
-        throw Error("there are no \"answers\"");
+      const bool needed = answers == SquadAnswers::kNeeded || answers == SquadAnswers::kTexts;
+      if (needed && !p.has_answers && !p.impossible) throw Error("there are no \"answers\"");
       if (p.problem) throw Error(*p.problem);
       p.question.context = *context_;
-      check_answers(p.question);
+      if (answers != SquadAnswers::kTexts) check_answers(p.question);
     } catch (const Error& error) {
       p.problem = error;
     }

@@ -16,6 +16,8 @@ bool looks_like_squad(std::string_view sample);
 
 enum class SquadAnswers {
   kNeeded,
+  kTexts,  // needed, but they may stand elsewhere than they say: for scoring, which looks at their texts
+           // alone
   kOptional,
   kIgnored,  // what is wrong with them does not matter
 };

@@ -95,8 +95,10 @@ class TaskEncoder {
 
   void add(const SquadQuestion& q) {
     std::string_view question = q.question;
-    tokenizer_.encode_into(
-        question, {.max_length = options_.max_question_tokens, .add_special_tokens = false}, encoding_);
+    tokenizer_.encode_into(question,
+                           {.max_length = std::min(options_.max_question_tokens, options_.max_length / 2),
+                            .add_special_tokens = false},
+                           encoding_);
     if (encoding_.truncated) {
       ++out_.truncated;
       question = text_at(question, {0, encoding_.offsets.empty() ? 0 : encoding_.offsets.back().end});

@@ -133,7 +133,7 @@ fs::path Trainer::save(bool best) {
         for (const fs::path& file : parts_.files) io::copy_whole(file, folder / file.filename());
         write_moments(folder / kOptimizerFile, optimizer_);
       },
-      state().dump(), best);
+      io::dump(state()), best);
   folder_->prune(options_.keep, {step_, best_step_});
   if (events_.saved) events_.saved(checkpoint_);
   return checkpoint_;

@@ -237,7 +237,7 @@ fs::path RunFolder::save(uint64_t step, const std::function<void(const fs::path&
   const std::string blank(64, '0');
   state[kSum] = blank;
   io::AtomicFile out(folder.path / "state.json");
-  out.write(with_sum(state.dump(1) + "\n", blank));
+  out.write(with_sum(io::dump(state, 1) + "\n", blank));
   out.commit();
   io::sync_folder(folder.path);
   // A damaged one may have the name, or one left by a run with other options.

@@ -48,6 +48,7 @@ uint64_t dropout_seed(uint64_t seed, uint64_t step) {
 
 TrainOptions with_defaults(TrainOptions o) {
   if (o.batch == 0) o.batch = 64;
+  if (o.accumulate == 0) o.accumulate = 1;
   if (!o.eval_every) o.eval_every = 500;
   if (!o.outlier) o.outlier = kOutlier;
   return o;

@@ -47,7 +47,8 @@ void add_text_row(JsonWriter& json, const Dataset& data, const Predictions& pred
   json.end_object();
 }
 
-void add_answer_row(JsonWriter& json, const Dataset& data, const PredictedAnswer& given, size_t row) {
+void add_answer_row(JsonWriter& json, const Dataset& data, const PredictedAnswer& given, size_t row,
+                    double threshold) {
   const SquadQuestion& question = data.questions[row];
   json.field("id", question.id).field("question", question.question);
   if (data.labeled) {
@@ -55,7 +56,10 @@ void add_answer_row(JsonWriter& json, const Dataset& data, const PredictedAnswer
     for (const SquadQuestion::Answer& right : question.answers) json.value(right.text);
     json.end_array();
   }
-  json.field("predicted", given.text).field("null_odds", given.null_odds);
+  const bool none = data.no_answers && given.null_odds > threshold;
+  json.field("predicted", none ? std::string() : given.text);
+  if (data.no_answers) json.field("span", given.text);
+  json.field("null_odds", given.null_odds);
   json.field("probability", given.probability);
 }
 
@@ -115,11 +119,12 @@ std::string to_json(const std::vector<Mistake>& mistakes) {
   return json.end_array().take();
 }
 
-std::string to_json(const Dataset& data, const Predictions& predictions, size_t row) {
+std::string to_json(const Dataset& data, const Predictions& predictions, size_t row,
+                    const ScoreOptions& options) {
   JsonWriter json;
   json.begin_object().field("index", row);
   if (data.kind == TaskKind::kAnswer) {
-    add_answer_row(json, data, predictions.answers[row], row);
+    add_answer_row(json, data, predictions.answers[row], row, options.threshold);
   } else if (data.kind == TaskKind::kTag) {
     const TaggedSentence& sentence = data.sentences[row];
     json.field("words", sentence.words);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bertie/error.h"
 #include "io/quote.h"
 #include "train/metrics/bootstrap.h"
 #include "train/metrics/scorer.h"
@@ -28,12 +29,16 @@ void check_texts(const Dataset& data, const Predictions& predictions) {
                             predictions.columns, columns),
                 "predictions for the same data", "predictions");
   check_rows(data.texts.size(), columns == 0 ? 0 : predictions.scores.size() / columns, "rows");
+  if (!std::ranges::all_of(predictions.scores, [](float score) { return std::isfinite(score); }))
+    throw Error("the predictions have numbers that are not finite", "", "predictions");
   for (const TextExample& example : data.texts) {
     const bool fits = data.problem == Problem::kRegression || data.problem == Problem::kMultiLabel ||
                       example.labels.size() == 1;
     const bool known = std::all_of(example.labels.begin(), example.labels.end(), [&](int32_t label) {
       return label >= 0 && size_t(label) < data.labels.size();
     });
+    if (data.problem == Problem::kRegression && !std::isfinite(example.value))
+      throw Error(fmt::format("the number of line {} is not finite", example.line), {}, "data");
     if (!fits || !known)
       throw Error(fmt::format("line {} has {}", example.line,
                               fits ? "a label that the data has not" : "not one label but several, or none"),
@@ -48,6 +53,13 @@ void check_tags(const Dataset& data, const Predictions& predictions) {
       throw Error(fmt::format("the predictions for sentence {} are of {} words, but it has {}", i + 1,
                               predictions.tags[i].size(), data.sentences[i].tags.size()),
                   "predictions for the same data", "predictions");
+  const auto known = [&](const std::vector<int32_t>& tags, int32_t least) {
+    return std::ranges::all_of(
+        tags, [&](int32_t tag) { return tag >= least && tag < int32_t(data.labels.size()); });
+  };
+  for (size_t i = 0; i < data.sentences.size(); ++i)
+    if (!known(data.sentences[i].tags, 0) || !known(predictions.tags[i], -1))
+      throw Error(fmt::format("sentence {} has a tag that the data has not", i + 1), {}, "predictions");
 }
 
 // Puts the score of this name first.
@@ -64,7 +76,7 @@ void put_first(std::vector<NamedScore>& scores, const std::string& metric) {
   std::rotate(scores.begin(), asked, asked + 1);
 }
 
-NamedScore main_score(const Scorer& scorer, std::span<const uint32_t> weights, const std::string& metric) {
+NamedScore first_score(const Scorer& scorer, std::span<const uint32_t> weights, const std::string& metric) {
   std::vector<NamedScore> scores = scorer.scores(weights);
   put_first(scores, metric);
   return std::move(scores[0]);
@@ -133,8 +145,8 @@ Comparison compare(const Dataset& data, const Predictions& a, const Predictions&
   const auto of_a = metrics::make_scorer(data, a, options), of_b = metrics::make_scorer(data, b, options);
   const size_t rows = data.size();
   std::vector<uint32_t> weights(rows, 1);
-  const NamedScore score_a = metrics::main_score(*of_a, weights, options.metric);
-  const NamedScore score_b = metrics::main_score(*of_b, weights, options.metric);
+  const NamedScore score_a = metrics::first_score(*of_a, weights, options.metric);
+  const NamedScore score_b = metrics::first_score(*of_b, weights, options.metric);
   Comparison out{.metric = score_a.name, .a = score_a.value, .b = score_b.value};
   out.difference = out.b - out.a;
 
@@ -144,8 +156,8 @@ Comparison compare(const Dataset& data, const Predictions& a, const Predictions&
   size_t as_large = 0, defined = 0;
   for (size_t r = 0; r < options.resamples; ++r) {
     metrics::draw_resample(options.seed, r, weights);
-    const double difference = metrics::main_score(*of_b, weights, options.metric).value -
-                              metrics::main_score(*of_a, weights, options.metric).value;
+    const double difference = metrics::first_score(*of_b, weights, options.metric).value -
+                              metrics::first_score(*of_a, weights, options.metric).value;
     if (std::isnan(difference)) continue;
     ++defined;
     as_large += std::abs(difference - out.difference) >= std::abs(out.difference);
@@ -165,6 +177,16 @@ Comparison compare(const Dataset& data, const Predictions& a, const Predictions&
   }
   out.mcnemar_p = metrics::mcnemar(out.only_a, out.only_b);
   return out;
+}
+
+NamedScore main_score(const Dataset& data, const ScoreOptions& options) {
+  Predictions any{.columns = data.problem == Problem::kRegression ? 1 : data.labels.size()};
+  any.scores.resize(data.texts.size() * any.columns);
+  for (const TaggedSentence& sentence : data.sentences) any.tags.push_back(sentence.tags);
+  any.answers.resize(data.questions.size());
+  ScoreOptions once = options;
+  once.resamples = 0;
+  return score(data, any, once).scores.at(0);
 }
 
 Evaluation evaluate(const TextModel& model, const Dataset& data, const PredictOptions& predicting,

@@ -31,6 +31,12 @@ auto on_ranks(int threads, const TrainEvents& events, const auto& job) {
       ranks->abort(1);
     }
     throw;
+  } catch (const std::exception& error) {
+    if (ranks->size() > 1) {
+      failed(Error(fmt::format("rank {}: {}", ranks->rank(), error.what())));
+      ranks->abort(1);
+    }
+    throw;
   }
 }
 

@@ -101,6 +101,26 @@ TEST(Score, RefusesWhatDoesNotBelongTogether) {
   test::expect_error("`confidence`", [&] { score(data, predictions, {.confidence = 1}); });
 }
 
+TEST(Score, RefusesWhatIsNotANumberOrNoTag) {
+  auto [data, predictions] = classes(2, {0, 1}, {0, 0}, {0.75f, 0.875f});
+  predictions.scores[1] = NAN;
+  test::expect_error("not finite", [&] { score(data, predictions); });
+  Dataset numbers{
+      .kind = TaskKind::kClassify, .problem = Problem::kRegression, .texts = {{.value = 1}, {.value = 2}}};
+  test::expect_error("not finite", [&] { score(numbers, {.scores = {1, NAN}, .columns = 1}); });
+  numbers.texts[0].value = NAN;
+  test::expect_error("not finite", [&] { score(numbers, {.scores = {1, 2}, .columns = 1}); });
+  auto [sentences, tags] = test::sentences({"O", "B-X"}, {{0, 1}}, {{1, 2}});
+  test::expect_error("a tag that the data has not", [&] { score(sentences, tags); });
+}
+
+TEST(Score, KnowsItsMainScoreBeforeThereArePredictions) {
+  const auto [data, predictions] = classes(2, {0, 1}, {0, 0}, {0.75f, 0.875f});
+  EXPECT_EQ(main_score(data).name, "accuracy");
+  EXPECT_EQ(main_score(data, {.metric = "f1"}).name, "f1");
+  test::expect_error("no `metric`", [&] { main_score(data, {.metric = "f2"}); });
+}
+
 TEST(Score, TakesTheFirstOfEquallyLikelyClasses) {
   Dataset data{.labels = {"a", "b"}, .texts = {{.a = "x", .labels = {0}}, {.a = "y", .labels = {1}}}};
   EXPECT_EQ(score(data, {.scores = {0.5f, 0.5f, 0.5f, 0.5f}, .columns = 2}).row_scores,
@@ -211,6 +231,11 @@ TEST(EvaluationJson, OfPredictionsHasWhatIsRightBesideThem) {
   EXPECT_EQ(to_json(questions, {.answers = {{"came", -1.5, 0.25}}}, 0),
             R"({"index":0,"id":"q1","question":"Who?","answers":["Anna"],"predicted":"came",)"
             R"("null_odds":-1.5,"probability":0.25})");
+  Dataset second = questions;
+  second.no_answers = true;
+  EXPECT_NE(to_json(second, {.answers = {{"came", -1.5, 0.25}}}, 0, {.threshold = -2})
+                .find(R"("predicted":"","span":"came")"),
+            std::string::npos);
   Dataset numbers{.kind = TaskKind::kPair,
                   .problem = Problem::kRegression,
                   .texts = {{.a = "x", .b = "y", .value = 2.5}}};
