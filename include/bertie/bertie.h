@@ -23,6 +23,7 @@
 #include "bertie/nearest.h"
 #include "bertie/npy.h"
 #include "bertie/results.h"
+#include "bertie/senses.h"
 #include "bertie/similarity.h"
 #include "bertie/table.h"
 #include "bertie/text_model.h"

@@ -22,6 +22,7 @@
 #include "bertie/hub.h"
 #include "bertie/info.h"
 #include "bertie/results.h"
+#include "bertie/senses.h"
 #include "bertie/similarity.h"
 #include "bertie/tokenizer.h"
 #include "bertie/train.h"
@@ -64,6 +65,8 @@ BERTIE_API std::string to_json(const Prepared& prepared, std::string_view out, d
 // `resume` is the command that goes on with a run that was stopped.
 BERTIE_API std::string to_json(const TrainResult& result, std::string_view resume = {});
 BERTIE_API std::string to_json(const FinetuneResult& result, std::string_view resume = {});
+// With what follows from the vectors, which are not in it: cosines of all layers; groups and plane of one.
+BERTIE_API std::string to_json(const Senses& senses, std::string_view word, size_t layer);
 BERTIE_API std::string to_json(const PullProgress& progress);
 BERTIE_API std::string to_json(const PullResult& result, std::string_view name);
 BERTIE_API std::string to_json(const CachedModel& model);

@@ -264,6 +264,31 @@ std::vector<Command> other_commands() {
                      "a head of a real model"},
                     {"bertie explain --json > steps.json", "every number"}},
        .run = explain_command},
+      {.name = "senses",
+       .words = "WORD [TEXT...]",
+       .most_words = SIZE_MAX,
+       .summary = "one word in several texts: how its vectors differ",
+       .about =
+           "Finds WORD in each TEXT, each line of each FILE, or each line of standard input, and compares "
+           "its vectors there, layer by layer, where a static vector would be the same everywhere. Three "
+           "places or more are grouped into senses by their vectors after the layer at which groups are "
+           "most distinct, and drawn in the plane in which they differ most.\n\n"
+           "With --json one object: word, places with text, start, end, word, group, x and y, layer, "
+           "silhouette, and cosines for each layer, the embeddings first.",
+       .options = {file_option(),
+                   {.name = "layer",
+                    .letter = 'l',
+                    .argument = "L",
+                    .help = "layer whose vectors are grouped and drawn, from 1",
+                    .standard = "the one at which groups are most distinct",
+                    .to = &Settings::layer,
+                    .least = 1},
+                   precision_option()},
+       .examples = {{"bertie senses -m bert-base-uncased bank \"He sat on the river bank.\" \"The bank lent me "
+                     "money.\" \"The bank of the Seine.\"",
+                     "which two are alike?"},
+                    {"bertie senses -m bert-base-uncased spring --file lines.txt --json", "for a program"}},
+       .run = senses_command},
       {.name = "info",
        .words = "[MODEL]",
        .most_words = 1,

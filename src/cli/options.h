@@ -189,6 +189,7 @@ int similar_command(const Settings& settings);
 int fill_mask_command(const Settings& settings);
 int next_sentence_command(const Settings& settings);
 int score_command(const Settings& settings);
+int senses_command(const Settings& settings);
 int classify_command(const Settings& settings);
 int pair_command(const Settings& settings);
 int tag_command(const Settings& settings);

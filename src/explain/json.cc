@@ -1,4 +1,4 @@
-// AttentionSteps as JSON: layers and heads are counted from 1, as people do.
+// AttentionSteps and Senses as JSON: layers and heads are counted from 1, as people do.
 #include "bertie/json.h"
 
 #include "bertie/json_writer.h"
@@ -30,6 +30,25 @@ void write_json(const AttentionSteps& s, const JsonInput& input, const JsonSink&
   add("w_o", s.w_o), json.field("b_o", s.b_o);
   add("result", s.result);
   json.end_object().finish();
+}
+
+std::string to_json(const Senses& s, std::string_view word, size_t layer) {
+  JsonWriter json;
+  json.begin_object().field("word", word);
+  const std::vector<size_t> groups = s.clusters(layer);
+  const std::vector<float> plane = s.plane(layer);
+  json.key("places").begin_array();
+  for (size_t i = 0; i < s.places.size(); ++i) {
+    const Senses::Place& place = s.places[i];
+    json.begin_object().field("text", place.text).field("word", place.word);
+    json.field("start", place.offset.begin).field("end", place.offset.end).field("group", groups[i]);
+    json.field("x", plane[2 * i]).field("y", plane[2 * i + 1]).end_object();
+  }
+  json.end_array().field("layer", layer).field("silhouette", s.silhouette(layer, groups));
+  json.key("cosines").begin_array();  // layer 0, the embeddings, first
+  for (size_t l = 0; l <= s.layers; ++l)
+    json.value(Matrix<const float>(s.cosines(l).data(), s.places.size(), s.places.size()));
+  return json.end_array().end_object().take();
 }
 
 }  // namespace bertie

@@ -80,6 +80,22 @@ TEST(Score, ShowsEveryTokenOfOneTextAndRanksSeveral) {
   EXPECT_LT(file.out.find("bank"), file.out.find("Nobody")) << file.out;
 }
 
+TEST(Senses, ShowsPlacesLayersAndAMap) {
+  const std::string model = golden("sentence-similarity-bert");
+  const Result r = run({"senses", "-m", model, "bank", "The bank is closed.", "A river bank, a bank"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("[bank]"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("in the plane"), std::string::npos) << r.out;
+  const auto all = objects(run({"senses", "-m", model, "--json", "bank", "bank", "a bank"}));
+  EXPECT_EQ(all.at(0)["places"].size(), 2u);
+  const Result two = run({"senses", "-m", model, "bank", "bank", "a bank"});
+  EXPECT_EQ(two.out.find("in the plane"), std::string::npos) << "two are no picture";
+  EXPECT_NE(run({"senses", "-m", model, "bank", "a bank"}).err.find("one place"), std::string::npos);
+  EXPECT_NE(run({"senses", "-m", model}).err.find("needs a word"), std::string::npos);
+  EXPECT_NE(run({"senses", "-m", model, "--layer", "9", "bank", "bank bank"}).err.find("no layer 9"),
+            std::string::npos);
+}
+
 TEST(FillMask, GoesOnAfterATextWithoutAMask) {
   std::string lines;
   for (int i = 0; i < 600; ++i) lines += i == 513 ? "nothing here\n" : "a [MASK].\n";

@@ -53,6 +53,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"nearest.h", "core"},
     {"npy.h", "io"},
     {"results.h", "tasks"},
+    {"senses.h", "explain"},
     {"similarity.h", "tasks"},
     {"table.h", "train"},
     {"text_model.h", "tasks"},

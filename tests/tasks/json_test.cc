@@ -57,6 +57,16 @@ TEST(Json, EveryResultBeginsWithItsInput) {
   EXPECT_EQ(keys_of(to_json(encoder.embed("harbour")))[0], "vector") << "the input may be left out";
 }
 
+TEST(Json, OfSensesHasPlacesAndCosines) {
+  const Senses s = senses(golden("sentence-similarity-bert"), "bank", {"The bank.", "A bank, a bank"});
+  const json all = json::parse(to_json(s, "bank", 1));
+  EXPECT_EQ(all["places"].size(), 3u);
+  EXPECT_EQ(all["places"][2]["text"], 1);
+  EXPECT_EQ(all["places"][2]["start"], 10);
+  EXPECT_EQ(all["cosines"].size(), s.layers + 1);
+  EXPECT_EQ(all["cosines"][1][0][2].get<float>(), s.cosines(1)[2]);
+}
+
 TEST(Json, SaysWhatTheResultsSay) {
   const TextModel tagger = golden("token-classification-bert");
   const std::string text = "Anna Lindqvist came to Gothenburg.";

@@ -1,0 +1,158 @@
+// bertie senses
+#include "bertie/senses.h"
+
+#include <algorithm>
+#include <array>
+
+#include "bertie/utf8.h"
+#include "cli/task.h"
+#include "cli/terminal/table.h"
+
+namespace bertie::cli {
+namespace {
+
+std::string_view color_of(size_t group) {
+  static constexpr std::string_view kCodes[] = {"1;36", "1;33", "1;35", "1;32", "1;34", "1;31"};
+  return kCodes[group % std::size(kCodes)];
+}
+
+std::string letter_of(size_t group) {
+  return group < 26 ? std::string(1, char('A' + group)) : fmt::format("#{}", group + 1);
+}
+
+// Each place with what stands around it, and its group.
+void print_places(const Senses& s, const std::vector<std::string>& texts, const std::vector<size_t>& groups,
+                  const Style& style) {
+  const size_t width = std::max<size_t>(output_width(), 60) - 12;
+  for (size_t i = 0; i < s.places.size(); ++i) {
+    const CodePoints text(texts[s.places[i].text]);
+    const Offset at = s.places[i].offset;
+    const size_t side = (width - std::min<size_t>(width, at.end - at.begin + 2)) / 2;
+    const uint32_t first = at.begin > side ? uint32_t(at.begin - side) : 0;
+    const auto last = uint32_t(std::min<size_t>(text.size(), at.end + side));
+    print("  {} {}  {}{}{}\n", pad_left(std::to_string(i + 1), 3),
+          style.paint(color_of(groups[i]), letter_of(groups[i])), printable(text.at({first, at.begin})),
+          style.paint(color_of(groups[i]), "[" + printable(text.at(at)) + "]"),
+          printable(text.at({at.end, last})));
+  }
+}
+
+// The mean cosine of two places in one group, and in two; layer by layer.
+struct Means {
+  double inside = 0, between = 0;
+  size_t inside_pairs = 0, between_pairs = 0;
+};
+
+Means means_at(const Senses& s, size_t layer, const std::vector<size_t>& groups) {
+  const std::vector<float> cosines = s.cosines(layer);
+  const size_t n = s.places.size();
+  Means m;
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = i + 1; j < n; ++j)
+      if (groups[i] == groups[j])
+        m.inside += double(cosines[i * n + j]), ++m.inside_pairs;
+      else
+        m.between += double(cosines[i * n + j]), ++m.between_pairs;
+  m.inside /= double(std::max<size_t>(m.inside_pairs, 1)),
+      m.between /= double(std::max<size_t>(m.between_pairs, 1));
+  return m;
+}
+
+void print_layers(const Senses& s, const std::vector<size_t>& groups, size_t chosen, const Style& style) {
+  const Means any = means_at(s, 0, groups);
+  const bool inside = any.inside_pairs > 0, between = any.between_pairs > 0;
+  std::vector<std::string> titles{"layer"};
+  if (inside) titles.insert(titles.end(), {"same", ""});
+  if (between) titles.insert(titles.end(), {inside ? "other" : "cosine", ""});
+  Table table(titles, inside && between ? "rrlrl" : "rrl");
+  for (size_t layer = 0; layer <= s.layers; ++layer) {
+    const Means m = means_at(s, layer, groups);
+    std::vector<std::string> row{layer == 0 ? "0" : std::to_string(layer)};
+    const auto add = [&](double cosine) {
+      row.push_back(fmt::format("{:.3f}", cosine));
+      row.push_back(pad(bar(float(std::max(0.0, cosine)), 16), 16));
+    };
+    if (inside) add(m.inside);
+    if (between) add(m.between);
+    if (layer == chosen && s.layers > 1) row.back() += " <";
+    table.add(std::move(row));
+  }
+  print("\n{}\n", style.dim(inside && between
+                                ? "mean cosine of two places, of the same sense and of others; of a "
+                                  "static vector it is 1.000 everywhere"
+                                : "mean cosine of two places; of a static vector it is 1.000 everywhere"));
+  print(table.text(style, output_width()));
+}
+
+// The places by their numbers in the plane in which they differ most.
+void print_map(const Senses& s, size_t layer, const std::vector<size_t>& groups, const Style& style) {
+  constexpr size_t kHeight = 12;
+  const size_t width = std::min<size_t>(output_width(), 72) - 2, n = s.places.size();
+  const std::vector<float> plane = s.plane(layer);
+  float low[2] = {plane[0], plane[1]}, high[2] = {plane[0], plane[1]};
+  for (size_t i = 0; i < 2 * n; ++i) {
+    low[i % 2] = std::min(low[i % 2], plane[i]);
+    high[i % 2] = std::max(high[i % 2], plane[i]);
+  }
+  const auto cell = [&](size_t i, size_t axis, size_t cells) {
+    const float span = high[axis] - low[axis];
+    return span > 0 ? size_t(std::lround((plane[2 * i + axis] - low[axis]) / span * float(cells - 1)))
+                    : cells / 2;
+  };
+  std::vector<std::vector<std::string>> rows(kHeight, std::vector<std::string>(width, " "));
+  for (size_t i = 0; i < n; ++i) {
+    const std::string number = std::to_string(i + 1);
+    std::vector<std::string>& row = rows[kHeight - 1 - cell(i, 1, kHeight)];
+    const size_t wanted = cell(i, 0, width - number.size() + 1);
+    const auto is_free = [&](size_t from) {  // with room to the left, so that numbers stay apart
+      const size_t first = from > 0 ? from - 1 : 0, end = from + number.size();
+      return end <= width && std::all_of(row.begin() + ptrdiff_t(first), row.begin() + ptrdiff_t(end),
+                                         [](const std::string& c) { return c == " "; });
+    };
+    size_t at = wanted;
+    for (size_t away = 0; away < width && !is_free(at); ++away)
+      at = wanted >= away && is_free(wanted - away) ? wanted - away : wanted + away;
+    if (!is_free(at)) continue;  // as many as fit
+    for (size_t k = 0; k < number.size(); ++k)
+      row[at + k] = style.paint(color_of(groups[i]), std::string(1, number[k]));
+  }
+  print("\n{}\n",
+        style.dim(fmt::format("the places after layer {}, in the plane in which they differ most", layer)));
+  for (const std::vector<std::string>& row : rows) print("  {}\n", fmt::format("{}", fmt::join(row, "")));
+}
+
+}  // namespace
+
+int senses_command(const Settings& settings) {
+  if (settings.words.empty())
+    throw UsageError("senses needs a word, and texts with it", "bertie senses bank TEXT TEXT");
+  Settings rest = settings;
+  const std::string word = settings.words[0];
+  rest.words.erase(rest.words.begin());
+  Inputs inputs(rest);
+  const TextModel model = load_model(settings);
+  check_layer_and_head(settings, model.model().config().depth(), 1, "this model");
+  std::vector<std::string> texts;
+  for (Input input; inputs.next(input);)
+    if (!input.a.empty()) texts.push_back(input.a);
+  const Senses s = senses(model, word, texts);
+  if (s.places.size() < 2)
+    throw UsageError(fmt::format("{} stands in one place: there is nothing to compare", in_quotes(word)),
+                     "another text with it, or a text that has it twice");
+  const size_t layer = settings.layer.value_or(s.clearest_layer());
+  if (settings.json) {
+    print(to_json(s, word, layer) + "\n");
+    return 0;
+  }
+  const Style style = Style::for_output();
+  const std::vector<size_t> groups = s.clusters(layer);
+  const size_t count = *std::ranges::max_element(groups) + 1;
+  print("{} in {} places{}\n\n", style.bold(printable(word)), s.places.size(),
+        s.places.size() > 2 ? fmt::format(": {} senses by the vectors after layer {}", count, layer) : "");
+  print_places(s, texts, groups, style);
+  print_layers(s, groups, layer, style);
+  if (s.places.size() > 2) print_map(s, layer, groups, style);
+  return 0;
+}
+
+}  // namespace bertie::cli
