@@ -272,7 +272,8 @@ def bertie_speed(task, a):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([a.bertie, "finetune", *task.bertie, "-m", a.model, "--train", task.files[0], "--dev-share", "0",
                         "-b", str(a.batch), "--max-length", str(a.max_length), "--time", f"{a.seconds + 10}s",
-                        "--log-every", "1", "--threads", str(a.threads), "-o", folder + "/out", "-q"], check=True)
+                        "--log-every", "1", "--threads", str(a.threads), "-o", folder + "/out", "-q"],
+                       check=True, stdout=subprocess.DEVNULL)
         log = [json.loads(line) for line in open(f"{folder}/out/run/seed-1/log.jsonl", encoding="utf-8")]
     log = [entry for entry in log if "tokens" in entry]
     first = log[2]

@@ -90,6 +90,9 @@ struct Batch {
 
 // What to keep besides the last hidden states. Layers whose weights are not asked for run the faster kernel.
 struct Capture {
+  // False, where logits are all that is wanted: then the last layer computes what its head reads, which is
+  // [CLS] or a few tokens, and Output::last_hidden may be empty. The logits are the same bits.
+  bool last_hidden = true;
   bool hidden_states = false;
   bool pooled = false;
   bool all_attention = false;
@@ -124,7 +127,7 @@ class BERTIE_API AttentionWeights {
 // Views into the Run's memory, valid until its next forward.
 class BERTIE_API Output {
  public:
-  Matrix<const float> last_hidden;                 // (T, C)
+  Matrix<const float> last_hidden;                 // (T, C), unless it was not wanted
   std::vector<Matrix<const float>> hidden_states;  // [0] embeddings, [l] after layer l; if captured
   Matrix<const float> pooled;                      // (B, C): tanh(W·[CLS] + b); if captured
   // If a head was asked for: (B, 2) for kNextSentence, (B, labels) for kClassify; else a row for each token

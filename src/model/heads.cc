@@ -92,7 +92,59 @@ std::span<const int32_t> rows_for(const Weights& w, Head head, const Batch& batc
   return {from, count};
 }
 
+// Where these rows are among those that there are.
+std::span<const int32_t> places_of(std::span<const int32_t> rows, std::span<const int32_t> places,
+                                   Pass& pass) {
+  if (places.empty()) return rows;
+  int32_t* const at = pass.arena.take<int32_t>(rows.size());
+  for (size_t i = 0; i < rows.size() && !pass.counting(); ++i)
+    at[i] = rows[i] < 0 ? -1 : places[size_t(rows[i])];
+  return {at, rows.size()};
+}
+
 }  // namespace
+
+bool RowsRead::add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows) {
+  if (for_each_token(head)) {
+    if (rows.empty() || head == Head::kAnswer) return false;
+    for (const int32_t row : rows) places[size_t(row)] = 0;
+    return true;
+  }
+  for (size_t s = 0; s < batch.size(); ++s)
+    if (const int32_t row = sequence_token(w, batch, s); row >= 0) places[size_t(row)] = 0;
+  return true;
+}
+
+// Where most are read, all are as good.
+void RowsRead::settle(bool some) {
+  for (size_t row = 0; row < places.size() && some; ++row) {
+    if (places[row] < 0) continue;
+    places[row] = int32_t(rows.size());
+    rows.push_back(int32_t(row));
+  }
+  if (!some || 2 * rows.size() > places.size()) rows.clear();
+  if (rows.empty()) places.clear();
+}
+
+void RowsRead::find(const Weights& w, const Batch& batch, const Capture& capture) {
+  rows.clear();
+  places.assign(batch.ids.size(), -1);
+  bool some = capture.head && !capture.last_hidden && !capture.hidden_states;
+  if (some && capture.pooled) some = add(w, Head::kNextSentence, batch, {});
+  if (some) some = add(w, *capture.head, batch, capture.rows);
+  settle(some);
+}
+
+void RowsRead::find(const Weights& w, const Batch& batch, std::span<const LossTerm> terms) {
+  rows.clear();
+  places.assign(batch.ids.size(), -1);
+  bool some = true;
+  for (const LossTerm& term : terms) {
+    const bool cosine = !term.teacher_hidden.empty() && !term.teacher_model;
+    some = some && !cosine && add(w, term.head, batch, term.rows);
+  }
+  settle(some);
+}
 
 bool for_each_token(Head head) { return head != Head::kNextSentence && head != Head::kClassify; }
 
@@ -203,16 +255,6 @@ void check_term(const Weights& w, const Batch& batch, const LossTerm& term) {
       throw Error(fmt::format("{}: place {} is not in sequence {}", name, term.targets[i], i / 2));
 }
 
-Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows, Pass& pass) {
-  const Matrix<float> x = pass.take(rows.size(), from.cols());
-  for (size_t i = 0; i < rows.size() && !pass.counting(); ++i)
-    if (rows[i] >= 0)
-      std::copy_n(from.row(size_t(rows[i])), from.cols(), x.row(i));
-    else
-      std::fill_n(x.row(i), from.cols(), 0.0f);
-  return x;
-}
-
 void scatter_rows(Matrix<const float> d, std::span<const int32_t> rows, Matrix<float> to, Pass& pass) {
   if (pass.counting()) return;
   if (std::find_if(rows.begin(), rows.end(), [](int32_t r) { return r < 0; }) == rows.end())
@@ -222,7 +264,7 @@ void scatter_rows(Matrix<const float> d, std::span<const int32_t> rows, Matrix<f
 }
 
 HeadOutputs head_outputs(const Weights& w, const Batch& b, const Capture& capture, Matrix<const float> hidden,
-                         Pass& pass) {
+                         std::span<const int32_t> places, Pass& pass) {
   HeadOutputs out;
   const auto linear = [&](Matrix<const float> x, const kernels::Linear& layer, Activation f) {
     const Matrix<float> y = pass.take(x.rows(), layer.outputs);
@@ -231,13 +273,13 @@ HeadOutputs head_outputs(const Weights& w, const Batch& b, const Capture& captur
   };
   if (capture.pooled) {
     const std::span<const int32_t> rows = rows_for(w, Head::kNextSentence, b, {}, pass);
-    out.pooled = linear(gather_rows(hidden, rows, pass), w.pooler, Activation::kTanh);
+    out.pooled = linear(pass.gather_rows(hidden, places_of(rows, places, pass)), w.pooler, Activation::kTanh);
   }
   if (!capture.head) return out;
   const Head head = *capture.head;
   const bool all = for_each_token(head) && capture.rows.empty();
   Matrix<const float> x = hidden;
-  if (!all) x = gather_rows(hidden, rows_for(w, head, b, capture.rows, pass), pass);
+  if (!all) x = pass.gather_rows(hidden, places_of(rows_for(w, head, b, capture.rows, pass), places, pass));
   const Chain chain = chain_of(w, head);
   if (chain.dense) x = chain_forward(chain, x, pass);
   out.logits = linear(x, chain.out ? *chain.out : w.decoder(), Activation::kNone);
@@ -368,9 +410,10 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   const Arena::Scope scope(pass.arena);
   if (!term.teacher_hidden.empty() && !term.teacher_model) return cosine(term, hidden, d_hidden);
   if (term.head == Head::kAnswer) return answer(batch, term, hidden, d_hidden);
-  const std::span<const int32_t> from = rows_for(w, term.head, batch, term.rows, pass);
+  const std::span<const int32_t> tokens = rows_for(w, term.head, batch, term.rows, pass);
+  const std::span<const int32_t> from = places_of(tokens, places, pass);
   const size_t rows = from.size();
-  const Matrix<float> x = gather_rows(hidden, from, pass);
+  const Matrix<float> x = pass.gather_rows(hidden, from);
   const Chain chain = chain_of(w, term.head);
 
   // Dropout in front of the last product, and RoBERTa's in front of the dense layer too.
@@ -409,7 +452,7 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
       const Weights& teacher = weights_of(*term.teacher_model);
       const Chain its = chain_of(teacher, term.head);
       v.teacher = &teacher.decoder();
-      v.teacher_x = gather_rows(term.teacher_hidden, from, pass);
+      v.teacher_x = pass.gather_rows(term.teacher_hidden, tokens);
       if (its.dense) v.teacher_x = chain_forward(its, v.teacher_x, pass);
     }
     sum = vocabulary_loss(v, term, pass);

@@ -33,12 +33,26 @@ void check_kind(const LossTerm& term);
 // Error unless a term has `wanted` targets below `classes`, and rows within the batch's tokens.
 void check_targets(const LossTerm& term, size_t wanted, size_t classes, size_t tokens);
 
-// The pooled vectors and the logits that `capture` asks for, within Arena::run.
+// Which of the last hidden states heads read: the last layer need not compute others.
+struct RowsRead {
+  std::vector<int32_t> rows;    // ascending; empty: all
+  std::vector<int32_t> places;  // of each row of the batch among `rows`, or -1; empty: all are there
+
+  void find(const Weights& w, const Batch& batch, const Capture& capture);
+  void find(const Weights& w, const Batch& batch, std::span<const LossTerm> terms);
+
+ private:
+  bool add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows);  // false: all
+  void settle(bool some);
+};
+
+// The pooled vectors and the logits that `capture` asks for, within Arena::run. `hidden` has the rows that
+// RowsRead found, and `places` is its.
 struct HeadOutputs {
   Matrix<const float> pooled, logits;
 };
 HeadOutputs head_outputs(const Weights& w, const Batch& batch, const Capture& capture,
-                         Matrix<const float> hidden, Pass& pass);
+                         Matrix<const float> hidden, std::span<const int32_t> places, Pass& pass);
 
 // The loss of one term, within Arena::run. With `gradient`, parameters' gradients are added to it and the
 // hidden states' to d_hidden.
@@ -46,6 +60,7 @@ struct HeadLoss {
   const Weights& w;
   const Weights* gradient = nullptr;
   DropoutSeed dropout = {};
+  std::span<const int32_t> places = {};  // RowsRead's
   Pass& pass;
 
   LossSum run(const Batch& batch, const LossTerm& term, Matrix<const float> hidden,
@@ -72,8 +87,7 @@ struct VocabularyTerm {
 };
 LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pass);
 
-// Rows of `from`, one after the other; zeros for rows below 0. And their gradients back: to[rows] += d.
-Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows, Pass& pass);
+// The gradients of rows that Pass::gather_rows took, back: to[rows] += d.
 void scatter_rows(Matrix<const float> d, std::span<const int32_t> rows, Matrix<float> to, Pass& pass);
 
 }  // namespace bertie

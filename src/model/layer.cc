@@ -21,13 +21,13 @@ RowDropout rows_at(const DropoutSeed& dropout, float rate, size_t place, Site si
   return {dropout_at(rate, dropout.seed, place, site), dropout.rows};
 }
 
-KeptAttention take_attention(Pass& pass, size_t rows, const LayerShape& shape, size_t query_cols,
-                             size_t source_rows) {
+KeptAttention take_attention(Pass& pass, size_t rows, size_t rows_behind, const LayerShape& shape,
+                             size_t query_cols, size_t source_rows) {
   return {.query = pass.take(rows, query_cols),
           .key_value = pass.take(source_rows, 2 * shape.hidden),
           .context = pass.take(rows, shape.hidden),
           .log_sums = {pass.arena.take<float>(rows * shape.heads), rows * shape.heads},
-          .norm = pass.take_normalized(rows, shape.hidden)};
+          .norm = pass.take_normalized(rows_behind, shape.hidden)};
 }
 
 }  // namespace
@@ -56,14 +56,54 @@ Layer::Masks Layer::masks(size_t at) const {
 }
 
 KeptLayer Layer::take_kept() const {
-  const auto rows = size_t(offsets.back());
+  const auto rows = size_t(offsets.back()), behind = rows_behind();
   KeptLayer kept;
-  kept.attention = take_attention(pass, rows, shape, 3 * shape.hidden, 0);
+  kept.attention = take_attention(pass, rows, behind, shape, 3 * shape.hidden, 0);
   if (w.has_cross())
-    kept.cross = take_attention(pass, rows, shape, shape.hidden, size_t(source.offsets.back()));
-  kept.up = pass.take(rows, shape.inner);
-  kept.norm = pass.take_normalized(rows, shape.hidden);
+    kept.cross = take_attention(pass, behind, behind, shape, shape.hidden, size_t(source.offsets.back()));
+  kept.up = pass.take_apart(behind, shape.inner);
+  kept.norm = pass.take_normalized(behind, shape.hidden);
   return kept;
+}
+
+LayerStates Layer::narrowed(const LayerStates& s) const {
+  if (wanted.empty()) return s;
+  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, wanted.size()); };
+  return {.x = s.x,
+          .y = first(s.y),
+          .h = first(s.h),
+          .c = first(s.c),
+          .sum = s.sum,
+          .middle = first(s.middle),
+          .next_sum = first(s.next_sum)};
+}
+
+KeptLayer Layer::narrowed(KeptLayer kept) const {
+  const auto narrow = [&](kernels::Normalized& norm) {
+    norm.x = norm.x.slice_rows(0, wanted.size());
+    norm.rho = norm.rho.first(wanted.size());
+  };
+  if (wanted.empty()) return kept;
+  narrow(kept.attention.norm);
+  kept.up = kept.up.slice_rows(0, wanted.size());
+  return kept;
+}
+
+// The rows of what attention left, or read, that go on.
+Matrix<const float> Layer::behind(Matrix<const float> all) const {
+  return wanted.empty() ? all : pass.gather_rows(all, wanted);
+}
+
+// The gradient of rows that went on, which are the first, to where they had been; all others have none.
+void Layer::widen(Matrix<float> gradient) const {
+  if (pass.counting() || gradient.empty()) return;
+  for (size_t i = wanted.size(), row = gradient.rows(); row-- > 0;) {
+    const bool went_on = i > 0 && size_t(wanted[i - 1]) == row;
+    if (went_on && --i != row)
+      std::copy_n(gradient.row(i), gradient.cols(), gradient.row(row));
+    else if (!went_on)
+      std::fill_n(gradient.row(row), gradient.cols(), 0.0f);
+  }
 }
 
 // The spans that the heads have, in tokens.
@@ -121,10 +161,11 @@ Pass::Attention Layer::cross_attention(Matrix<const float> query, Matrix<const f
 }
 
 // The products behind attention and feed-forward network, with the sum and norm that end a half.
-Pass::ResidualNorm Layer::self_output(const LayerStates& s, Matrix<const float> context) const {
+Pass::ResidualNorm Layer::self_output(const LayerStates& s, Matrix<const float> context,
+                                      Matrix<const float> residual) const {
   return {.x = context,
           .layer = w.attention_out,
-          .residual = shape.norm_first ? s.sum : s.x,
+          .residual = residual,
           .norm = w.attention_norm,
           .y = s.h,
           .sum = shape.norm_first ? s.middle : Matrix<float>(),
@@ -178,7 +219,7 @@ void Layer::self_forward(const LayerStates& s, const KeptAttention* kept, std::s
     cached_attention(attention, context);
   else
     pass.attention(attention, context, kept ? kept->log_sums : std::span<float>(), weights);
-  Pass::ResidualNorm end = self_output(s, context);
+  Pass::ResidualNorm end = self_output(s, behind(context), behind(shape.norm_first ? s.sum : s.x));
   end.kept = kept ? &kept->norm : nullptr;
   pass.residual_norm(end);
 }
@@ -206,7 +247,7 @@ void Layer::cross_forward(const LayerStates& s, const KeptAttention* kept, std::
 
 void Layer::feed_forward(const LayerStates& s, const KeptLayer* kept) const {
   const Arena::Scope scope(pass.arena);
-  const Matrix<float> inner = pass.take(s.x.rows(), shape.inner);
+  const Matrix<float> inner = pass.take_apart(s.c.rows(), shape.inner);
   pass.linear(s.c, w.up, shape.activation, inner, kept ? kept->up : Matrix<float>());
   pass.dropout(masks(place).activation, inner);
   Pass::ResidualNorm end = output(s, inner);
@@ -214,14 +255,17 @@ void Layer::feed_forward(const LayerStates& s, const KeptLayer* kept) const {
   pass.residual_norm(end);
 }
 
-void Layer::forward(const LayerStates& s, const KeptLayer* kept, const AttentionRoom& weights) const {
+void Layer::forward(const LayerStates& all, const KeptLayer* kept, const AttentionRoom& weights) const {
+  const LayerStates s = narrowed(all);
   if (kept && !kept->sum.empty()) pass.copy(s.sum, kept->sum);
   self_forward(s, kept ? &kept->attention : nullptr, weights.self);
   if (w.has_cross()) cross_forward(s, kept ? &kept->cross : nullptr, weights.cross);
   feed_forward(s, kept);
 }
 
-void Layer::backward(const LayerStates& s, const KeptLayer& kept, const Gradients& to, bool recompute) const {
+void Layer::backward(const LayerStates& all, const KeptLayer& kept, const Gradients& to,
+                     bool recompute) const {
+  const LayerStates s = narrowed(all);
   if (recompute) {
     if (!kept.sum.empty()) pass.copy(kept.sum, s.sum);
     self_forward(s, &kept.attention, {});
@@ -231,8 +275,10 @@ void Layer::backward(const LayerStates& s, const KeptLayer& kept, const Gradient
     pass.normalized_output(kept.attention.norm, w.attention_norm, s.h);
     if (w.has_cross()) pass.normalized_output(kept.cross.norm, w.cross.norm, s.c);
   }
-  feed_forward_backward(s, kept, to);
-  if (w.has_cross()) cross_backward(s, kept.cross, to);
+  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, rows_behind()); };
+  const Gradients behind{to.w, first(to.d), first(to.carry), to.d_source};
+  feed_forward_backward(s, kept, behind);
+  if (w.has_cross()) cross_backward(s, kept.cross, behind);
   self_backward(s, kept.attention, to);
 }
 
@@ -243,7 +289,7 @@ void Layer::feed_forward_backward(const LayerStates& s, const KeptLayer& kept, c
   const Matrix<float> masked = pass.take(to.d.rows(), to.d.cols());
   const Matrix<const float> d_out =
       pass.residual_norm_backward(end, to.w.output_norm, to.d, to.carry, masked);
-  const Matrix<float> d_inner = pass.take(s.x.rows(), shape.inner);
+  const Matrix<float> d_inner = pass.take_apart(s.c.rows(), shape.inner);
   const RowDropout mask = masks(place).activation;
   pass.linear_backward_input(d_out, w.down, d_inner);
   pass.dropout(mask, d_inner);
@@ -276,12 +322,16 @@ void Layer::cross_backward(const LayerStates& s, const KeptAttention& kept, cons
 void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const Gradients& to) const {
   const Arena::Scope scope(pass.arena);
   const size_t rows = s.x.rows(), c = shape.hidden, h = shape.heads, d = c / h;
-  Pass::ResidualNorm end = self_output(s, kept.context);
+  const size_t rows_out = rows_behind();
+  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, rows_out); };
+  const Matrix<const float> context = behind(kept.context);
+  Pass::ResidualNorm end = self_output(s, context, {});
   end.kept = &kept.norm;
-  const Matrix<const float> d_out =
-      pass.residual_norm_backward(end, to.w.attention_norm, to.d, to.carry, pass.take(rows, c));
+  const Matrix<const float> d_out = pass.residual_norm_backward(end, to.w.attention_norm, first(to.d),
+                                                                first(to.carry), pass.take(rows_out, c));
   const Matrix<float> d_context = pass.take(rows, c), d_qkv = pass.take(rows, 3 * c);
-  pass.linear_backward(kept.context, d_out, w.attention_out, to.w.attention_out, d_context);
+  pass.linear_backward(context, d_out, w.attention_out, to.w.attention_out, first(d_context));
+  if (!wanted.empty()) widen(d_context), widen(to.carry.empty() ? to.d : to.carry);
 
   const std::span<float> spans = take_spans();
   const std::span<float> d_spans(pass.arena.take<float>(spans.size()), spans.size());

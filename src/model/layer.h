@@ -13,6 +13,9 @@
 // The backward pass needs qkv, c, the logarithms of attention's sums, x̂ and ρ of the norms, and u. It does
 // not need h, f(u) and y, which are an elementwise step away from x̂ and u, nor masks, which are drawn again.
 //
+// Of the last layer only some rows may be wanted, those that heads read: [CLS], or masked tokens. Attention
+// still goes over all; behind it, states are (W, C), one row for each that is wanted.
+//
 // Backward, in BERT's order: the gradient of a state x is that of its product plus that of the sum it goes
 // into. With norms first the sum's gradient is carried beside it: `carry`.
 #include <cstdint>
@@ -126,13 +129,17 @@ struct Layer {
   float scale;                       // of attention's scores
   std::span<const int32_t> offsets;  // of the batch
   CrossInput source = {};
-  DropoutSeed dropout = {};
-  size_t place = 0, cross_place = 0;  // tell the masks of layers apart
+  DropoutSeed dropout = {};              // rows: those that are wanted
+  std::span<const int32_t> wanted = {};  // rows of the batch, ascending; empty: all
+  size_t place = 0, cross_place = 0;     // tell the masks of layers apart
   KeyValues* cache = nullptr;
   Pass& pass;
 
   // Memory for what a layer keeps.
   KeptLayer take_kept() const;
+  // States as they are behind attention: rows that are wanted come first.
+  LayerStates narrowed(const LayerStates& states) const;
+  KeptLayer narrowed(KeptLayer kept) const;
 
   // y from x. Without `kept` nothing is kept for a way back. Weights of attention go to `weights`, where
   // there is room for them.
@@ -141,6 +148,7 @@ struct Layer {
   // d: the gradient of y, becomes that of x. carry: with norms first the gradient of s', becomes that of s;
   // else empty. d_source: the gradient of the encoder's states, is added to. states.x is what the layer had
   // read; kept.up is used up. `recompute`: of `kept` only norm and sum are there, the rest is computed again.
+  // Where only some rows are wanted, the gradients of y and s' are the first W rows.
   struct Gradients {
     const LayerWeights& w;  // added to
     Matrix<float> d, carry = {}, d_source = {};
@@ -148,6 +156,9 @@ struct Layer {
   void backward(const LayerStates& states, const KeptLayer& kept, const Gradients& to, bool recompute) const;
 
  private:
+  size_t rows_behind() const { return wanted.empty() ? size_t(offsets.back()) : wanted.size(); }
+  Matrix<const float> behind(Matrix<const float> all) const;
+  void widen(Matrix<float> gradient) const;
   struct Masks {
     Dropout attention;
     kernels::RowDropout attention_out, activation, feed_forward;
@@ -156,7 +167,8 @@ struct Layer {
   Pass::Attention self_attention(Matrix<const float> qkv, std::span<const float> spans) const;
   Pass::Attention cross_attention(Matrix<const float> query, Matrix<const float> key_value) const;
   std::span<float> take_spans() const;
-  Pass::ResidualNorm self_output(const LayerStates& states, Matrix<const float> context) const;
+  Pass::ResidualNorm self_output(const LayerStates& states, Matrix<const float> context,
+                                 Matrix<const float> residual) const;
   Pass::ResidualNorm cross_output(const LayerStates& states, Matrix<const float> context) const;
   Pass::ResidualNorm output(const LayerStates& states, Matrix<const float> inner) const;
   void self_forward(const LayerStates& states, const KeptAttention* kept, std::span<float> weights) const;

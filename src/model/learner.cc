@@ -161,15 +161,24 @@ class ModelLearner final : public NetworkLearner<Weights> {
     for (const LayerWeights& l : w_.trunk.layers)
       for (size_t h = 0; learning && l.mechanism.spans && h < w_.config.heads; ++h)
         l.mechanism.spans[h] = std::clamp(l.mechanism.spans[h], 0.0f, 1.0f);
-    trunk_.start(training.batch, trunk_options(training, learning));
+    TrunkPass::Options options = trunk_options(training, learning);
+    if (training.batch.ids.empty())  // reserving: for all rows
+      read_ = {};
+    else
+      read_.find(w_, training.batch, training.terms);
+    options.wanted = read_.rows;
+    trunk_.start(training.batch, options);
   }
 
   void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
                const Ready& ready) override {
     const Matrix<const float> hidden = trunk_.forward();
     const Matrix<float> d = learning ? trunk_.take_gradient() : Matrix<float>();
-    const HeadLoss heads{
-        .w = w_, .gradient = learning ? &g_ : nullptr, .dropout = trunk_.dropout(), .pass = pass_};
+    const HeadLoss heads{.w = w_,
+                         .gradient = learning ? &g_ : nullptr,
+                         .dropout = trunk_.dropout(),
+                         .places = read_.places,
+                         .pass = pass_};
     for (size_t i = 0; i < training.terms.size(); ++i)
       sums[i] += heads.run(training.batch, training.terms[i], hidden, d);
     if (!learning) return;
@@ -216,6 +225,7 @@ class ModelLearner final : public NetworkLearner<Weights> {
   }
 
   TrunkPass trunk_;
+  RowsRead read_;
 };
 
 // What the output adds is no parameter in transformers, though its checkpoints have it: it stays what it is.
@@ -293,7 +303,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
       for (size_t i = 0; i < states.rows() && !pass_.counting(); ++i) all[i] = int32_t(i);
       rows = {all, states.rows()};
     }
-    const Matrix<float> x = gather_rows(states, rows, pass_);
+    const Matrix<float> x = pass_.gather_rows(states, rows);
     const Matrix<float> dx = d.empty() ? Matrix<float>() : pass_.take(rows.size(), states.cols());
     const LossSum sum = vocabulary_loss(
         {.x = x, .table = words(w_), .bias = w_.logits_bias, .dx = dx, .d_table = words(g_)}, term, pass_);

@@ -84,6 +84,16 @@ void Pass::copy(Matrix<const float> from, Matrix<float> to) {
   for (size_t r = 0; r < from.rows() && !counting(); ++r) std::copy_n(from.row(r), from.cols(), to.row(r));
 }
 
+Matrix<float> Pass::gather_rows(Matrix<const float> from, std::span<const int32_t> rows) {
+  const Matrix<float> x = take(rows.size(), from.cols());
+  for (size_t i = 0; i < rows.size() && !counting(); ++i)
+    if (rows[i] >= 0)
+      std::copy_n(from.row(size_t(rows[i])), from.cols(), x.row(i));
+    else
+      std::fill_n(x.row(i), from.cols(), 0.0f);
+  return x;
+}
+
 void Pass::attention(const Attention& a, Matrix<float> out, std::span<float> log_sums,
                      std::span<float> weights) {
   AttentionOptions options = a.options;

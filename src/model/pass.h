@@ -30,6 +30,13 @@ class Pass {
   size_t memory() const { return arena.capacity() + attention_.memory(); }
 
   Matrix<float> take(size_t rows, size_t cols) { return arena.take<float>(rows, cols); }
+  // The same for what a product reads. Rows that are whole pages apart share a few lines of L1, where a tile
+  // of 14 has no room: those go a line further apart.
+  Matrix<float> take_apart(size_t rows, size_t cols) {
+    constexpr size_t kPage = 1024, kLine = 16;  // floats
+    const size_t stride = cols % kPage == 0 ? cols + kLine : cols;
+    return {arena.take<float>(rows * stride), rows, cols, stride};
+  }
   // What a LayerNorm leaves for its backward pass.
   kernels::Normalized take_normalized(size_t rows, size_t cols) {
     return {take(rows, cols), {arena.take<float>(rows), rows}};
@@ -79,6 +86,8 @@ class Pass {
   void dropout(const RowDropout& dropout, Matrix<float> x);  // in place; nothing where the rate is 0
   void fill(Matrix<float> x, float value);
   void copy(Matrix<const float> from, Matrix<float> to);
+  // Rows of `from`, one after the other; zeros for rows below 0.
+  Matrix<float> gather_rows(Matrix<const float> from, std::span<const int32_t> rows);
 
   // Attention as bertie/attention.h has it, with sequences numbered from `first_sequence` for dropout.
   // log_sums for the backward pass, weights for who wants to see them, or empty.

@@ -42,6 +42,7 @@ struct Run::State {
   Model model;
   Pass pass;
   TrunkPass trunk;
+  RowsRead read;
   Output output;
 
   const Output& forward(const Batch& batch, const Capture& capture, KeyValues* cache);
@@ -76,12 +77,15 @@ const Output& Run::State::forward(const Batch& batch, const Capture& capture, Ke
       throw Error(fmt::format("layer {} does not exist: the model has layers 0 to {}", layer, depth - 1));
   if (cache && (capture.all_attention || !capture.attention.empty()))
     throw Error("attention weights cannot be captured with a cache", "read the whole text without one");
+  read.find(w, batch, capture);
   trunk.start(batch, {.cache = cache,
                       .wants_attention = [&](size_t layer) { return capture.wants_attention(layer); },
-                      .hidden_states = capture.hidden_states});
+                      .hidden_states = capture.hidden_states,
+                      .wanted = read.rows});
   pass.arena.run([&] {
-    output.last_hidden = trunk.forward();
-    const HeadOutputs heads = head_outputs(w, batch, capture, output.last_hidden, pass);
+    const Matrix<const float> hidden = trunk.forward();
+    output.last_hidden = read.rows.empty() ? hidden : Matrix<const float>();
+    const HeadOutputs heads = head_outputs(w, batch, capture, hidden, read.places, pass);
     output.pooled = heads.pooled, output.logits = heads.logits;
   });
   output.hidden_states = trunk.hidden_states;

@@ -87,7 +87,7 @@ const TransformerOutput& TransformerRun::State::decode(const Batch& batch, const
     Matrix<const float> x = written.last_hidden = decoder.forward();
     written.logits = {};
     if (!capture.logits) return;
-    if (!capture.rows.empty()) x = gather_rows(x, capture.rows, target);
+    if (!capture.rows.empty()) x = target.gather_rows(x, capture.rows);
     const Matrix<float> logits = target.take(x.rows(), w.config.vocabulary);
     target.linear(x, w.output(), Activation::kNone, logits);
     written.logits = logits;

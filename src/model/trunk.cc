@@ -60,7 +60,11 @@ void TrunkPass::start(const Batch& batch, const Options& options) {
   }
   types_.reserve(size_t(offsets_.back()));
   row_numbers_.clear();
-  if (options.dropout_seed) number_rows(offsets_, options.first_sequence, row_numbers_);
+  wanted_numbers_.clear();
+  if (options.dropout_seed) {
+    number_rows(offsets_, options.first_sequence, row_numbers_);
+    for (const int32_t row : options.wanted) wanted_numbers_.push_back(row_numbers_[size_t(row)]);
+  }
   find_positions();
 }
 
@@ -95,6 +99,9 @@ RowDropout TrunkPass::embedding_mask() const {
 }
 
 Layer TrunkPass::layer(size_t l) const {
+  const bool narrow = l + 1 == w_.depth() && !options_.wanted.empty();
+  DropoutSeed dropout = layer_dropout(l);
+  if (narrow && !dropout.rows.empty()) dropout.rows = wanted_numbers_;
   CrossInput source = options_.source;
   if (!options_.source_key_values.empty()) source.key_value = options_.source_key_values[l];
   return {.shape = w_.shape,
@@ -103,7 +110,8 @@ Layer TrunkPass::layer(size_t l) const {
           .scale = w_.scales[l],
           .offsets = offsets_,
           .source = source,
-          .dropout = layer_dropout(l),
+          .dropout = dropout,
+          .wanted = narrow ? options_.wanted : std::span<const int32_t>(),
           .place = w_.first_place + l,
           .cross_place = w_.first_place + w_.depth() + l,
           .cache = options_.cache,
@@ -199,8 +207,8 @@ void TrunkPass::take_kept() {
       kept_[l] = layer(l).take_kept();
       first = &kept_[l];
     } else {
-      kept_[l] = *first;
-      kept_[l].norm = pass_.take_normalized(states_.x.rows(), states_.x.cols());
+      kept_[l] = layer(l).narrowed(*first);
+      kept_[l].norm = pass_.take_normalized(kept_[l].up.rows(), states_.x.cols());
     }
     if (options_.recompute && w_.shape.norm_first)
       kept_[l].sum = pass_.take(states_.x.rows(), states_.x.cols());
@@ -233,7 +241,7 @@ Matrix<const float> TrunkPass::forward() {
   }
   if (KeyValues* cache = options_.cache; cache && !pass_.counting())
     for (size_t q = 0; q < batch_.size(); ++q) cache->sequences[q].length += length_of(offsets_, q);
-  return s.y;
+  return depth > 0 ? layer(depth - 1).narrowed(s).y : s.y;
 }
 
 Matrix<float> TrunkPass::take_gradient() {

@@ -68,6 +68,7 @@ class TrunkPass {
     std::optional<size_t> frozen_layers = {};
     std::optional<uint64_t> dropout_seed = {};
     uint32_t first_sequence = 0;
+    std::span<const int32_t> wanted = {};  // rows of the last states, ascending; empty: all
   };
   // Before the pass: looks at the batch, which must live until the pass is over. The options' views too.
   void start(const Batch& batch, const Options& options);
@@ -75,9 +76,9 @@ class TrunkPass {
   // What a decoder looks at, where it was not known at the start.
   void set_source(const CrossInput& source) { options_.source = source; }
 
-  // Within Arena::run, in this order. The last hidden states.
+  // Within Arena::run, in this order. The last hidden states, those that are wanted.
   Matrix<const float> forward();
-  // d: the gradient of the last states, is used up; (T, C), taken with take_gradient.
+  // d: the gradient of the last states, in its first rows, is used up; (T, C), taken with take_gradient.
   // `layer_done` is told when a layer's gradients are final.
   Matrix<float> take_gradient();
   void backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<float> d_source,
@@ -110,7 +111,7 @@ class TrunkPass {
   Batch batch_;
   Options options_;
   std::vector<int32_t> offsets_, positions_, types_;
-  std::vector<uint64_t> row_numbers_;
+  std::vector<uint64_t> row_numbers_, wanted_numbers_;
   std::vector<KeptLayer> kept_;
   kernels::Normalized embedded_;
   Matrix<float> narrow_;  // (T, E), where embeddings are not as wide as the layers

@@ -74,8 +74,8 @@ void Batches::run(Run& run, const Sequences& all, std::optional<Head> head, cons
       append(types_, part(all.types, all.starts[i], all.starts[i + 1]));
       offsets_.push_back(int32_t(ids_.size()));
     }
-    const Output& output =
-        run.forward({.ids = ids_, .types = types_, .offsets = offsets_}, {.head = head, .rows = rows_});
+    const Output& output = run.forward({.ids = ids_, .types = types_, .offsets = offsets_},
+                                       {.last_hidden = !head, .head = head, .rows = rows_});
     check_finite(head ? output.logits : output.last_hidden);
     for (size_t b = 0, row = 0; first + b < last; ++b) {
       const size_t i = order_[first + b];

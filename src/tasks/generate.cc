@@ -187,8 +187,9 @@ std::vector<Generation> TextModel::generate(const Texts& prompts, const Generate
         offsets.push_back(int32_t(ids.size()));
       }
       if (ids.empty()) break;
-      const Output& output = worker->run.forward({.ids = ids, .offsets = offsets},
-                                                 {.head = Head::kCausalLm, .rows = last}, cache);
+      const Output& output =
+          worker->run.forward({.ids = ids, .offsets = offsets},
+                              {.last_hidden = false, .head = Head::kCausalLm, .rows = last}, cache);
       check_finite(output.logits);
       if (options.progress) options.progress(all.size(), prompts.size());
       size_t row = 0;

@@ -160,7 +160,8 @@ void TaskTeacher::logits_of(const EncodedTasks& all, size_t first, size_t end, s
     } while (s < end && ids.size() + all.starts[s + 1] - all.starts[s] <= kBatchTokens);
     if (kind_ == TaskKind::kTag && rows.empty()) continue;  // which would mean all
     const Matrix<const float> logits =
-        run_.forward({.ids = ids, .types = types, .offsets = offsets}, {.head = head_of(kind_), .rows = rows})
+        run_.forward({.ids = ids, .types = types, .offsets = offsets},
+                     {.last_hidden = false, .head = head_of(kind_), .rows = rows})
             .logits;
     for (size_t r = 0; r < logits.rows(); ++r) {
       std::ranges::copy(logits[r], out.begin());

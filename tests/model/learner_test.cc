@@ -131,6 +131,48 @@ TEST_P(Learners, EvaluatingSeesTheLossThatLearningSees) {
   for (size_t i = 0; i < learned.size(); ++i) EXPECT_EQ(learned[i].loss, evaluated[i].loss);
 }
 
+// What a head does not read need not be computed, and nothing else changes by that.
+TEST_P(Learners, LogitsAreTheSameBitsWithoutTheLastHiddenStates) {
+  const Config config = GetParam().config();
+  const auto learner = make_learner(config, GetParam().heads, 1, {.threads = 2});
+  enlarge(*learner);
+  const Example example(config, GetParam().heads, {9, 1, 0, 14, 5});
+  const Model model = learner->view();
+  bertie::Run run(model, 2);
+  for (const LossTerm& term : example.terms) {
+    std::vector<std::vector<float>> logits;
+    for (const bool last_hidden : {true, false}) {
+      const Output& out =
+          run.forward(example.batch(), {.last_hidden = last_hidden, .head = term.head, .rows = term.rows});
+      logits.emplace_back();
+      for (size_t r = 0; r < out.logits.rows(); ++r)
+        logits.back().insert(logits.back().end(), out.logits[r].begin(), out.logits[r].end());
+      const bool reads_all = term.head == Head::kAnswer || 2 * term.rows.size() > example.ids.size();
+      EXPECT_EQ(out.last_hidden.rows(), last_hidden || reads_all ? example.ids.size() : 0u);
+    }
+    EXPECT_EQ(logits[0], logits[1]);
+  }
+}
+
+TEST(Learner, GradientsOfSomeRowsAreThoseOfAll) {
+  for (const char* type : {"bert", "gpt2"})
+    for (const bool recompute : {false, true}) {
+      const Config config = small(type);
+      const std::vector<Head> heads{Head::kClassify, Head::kTag};
+      const auto learner = make_learner(config, heads, 1, {.threads = 2, .recompute = recompute});
+      enlarge(*learner);
+      Example some(config, {Head::kClassify}, {9, 1, 14, 5}), all = some;
+      // A term that reads all rows and says nothing of them.
+      const std::vector<int32_t> none(all.ids.size(), -1);
+      all.terms.push_back({.head = Head::kTag, .targets = none});
+      all.terms[0].targets = all.targets[Head::kClassify], all.terms[0].rows = {};
+      const std::vector<float> few = gradients(*learner, some.training(7)),
+                               whole = gradients(*learner, all.training(7));
+      EXPECT_LE(distance(few, whole), 1e-6 * norm(whole)) << type;
+      EXPECT_GT(norm(whole), 1e-3);
+    }
+}
+
 // A teacher's logits in place of targets.
 TEST_P(Learners, GradientIsTheLosssSlopeWithATeacher) {
   const Config config = GetParam().config();

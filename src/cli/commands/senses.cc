@@ -27,9 +27,12 @@ void print_places(const Senses& s, const std::vector<std::string>& texts, const 
   for (size_t i = 0; i < s.places.size(); ++i) {
     const CodePoints text(texts[s.places[i].text]);
     const Offset at = s.places[i].offset;
-    const size_t side = (width - std::min<size_t>(width, at.end - at.begin + 2)) / 2;
-    const uint32_t first = at.begin > side ? uint32_t(at.begin - side) : 0;
-    const auto last = uint32_t(std::min<size_t>(text.size(), at.end + side));
+    // All of the text where it fits, else what is around the word.
+    const size_t most = std::max<size_t>(width, at.end - at.begin);
+    const size_t spare = most - (at.end - at.begin), before = std::min<size_t>(at.begin, spare / 2);
+    const size_t after = std::min<size_t>(text.size() - at.end, spare - before);
+    const auto first = uint32_t(at.begin - std::min<size_t>(at.begin, spare - after));
+    const auto last = uint32_t(at.end + after);
     print("  {} {}  {}{}{}\n", pad_left(std::to_string(i + 1), 3),
           style.paint(color_of(groups[i]), letter_of(groups[i])), printable(text.at({first, at.begin})),
           style.paint(color_of(groups[i]), "[" + printable(text.at(at)) + "]"),
