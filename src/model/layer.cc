@@ -66,26 +66,23 @@ KeptLayer Layer::take_kept() const {
   return kept;
 }
 
+Matrix<float> Layer::narrowed(Matrix<float> m) const {
+  return wanted.empty() || m.empty() ? m : m.slice_rows(0, wanted.size());
+}
+
 LayerStates Layer::narrowed(const LayerStates& s) const {
-  if (wanted.empty()) return s;
-  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, wanted.size()); };
   return {.x = s.x,
-          .y = first(s.y),
-          .h = first(s.h),
-          .c = first(s.c),
+          .y = narrowed(s.y),
+          .h = narrowed(s.h),
+          .c = narrowed(s.c),
           .sum = s.sum,
-          .middle = first(s.middle),
-          .next_sum = first(s.next_sum)};
+          .middle = narrowed(s.middle),
+          .next_sum = narrowed(s.next_sum)};
 }
 
 KeptLayer Layer::narrowed(KeptLayer kept) const {
-  const auto narrow = [&](kernels::Normalized& norm) {
-    norm.x = norm.x.slice_rows(0, wanted.size());
-    norm.rho = norm.rho.first(wanted.size());
-  };
-  if (wanted.empty()) return kept;
-  narrow(kept.attention.norm);
-  kept.up = kept.up.slice_rows(0, wanted.size());
+  kept.attention.norm = {narrowed(kept.attention.norm.x), kept.attention.norm.rho.first(rows_behind())};
+  kept.up = narrowed(kept.up);
   return kept;
 }
 
@@ -275,8 +272,7 @@ void Layer::backward(const LayerStates& all, const KeptLayer& kept, const Gradie
     pass.normalized_output(kept.attention.norm, w.attention_norm, s.h);
     if (w.has_cross()) pass.normalized_output(kept.cross.norm, w.cross.norm, s.c);
   }
-  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, rows_behind()); };
-  const Gradients behind{to.w, first(to.d), first(to.carry), to.d_source};
+  const Gradients behind{to.w, narrowed(to.d), narrowed(to.carry), to.d_source};
   feed_forward_backward(s, kept, behind);
   if (w.has_cross()) cross_backward(s, kept.cross, behind);
   self_backward(s, kept.attention, to);
@@ -322,15 +318,13 @@ void Layer::cross_backward(const LayerStates& s, const KeptAttention& kept, cons
 void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const Gradients& to) const {
   const Arena::Scope scope(pass.arena);
   const size_t rows = s.x.rows(), c = shape.hidden, h = shape.heads, d = c / h;
-  const size_t rows_out = rows_behind();
-  const auto first = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(0, rows_out); };
   const Matrix<const float> context = behind(kept.context);
   Pass::ResidualNorm end = self_output(s, context, {});
   end.kept = &kept.norm;
-  const Matrix<const float> d_out = pass.residual_norm_backward(end, to.w.attention_norm, first(to.d),
-                                                                first(to.carry), pass.take(rows_out, c));
+  const Matrix<const float> d_out = pass.residual_norm_backward(
+      end, to.w.attention_norm, narrowed(to.d), narrowed(to.carry), pass.take(rows_behind(), c));
   const Matrix<float> d_context = pass.take(rows, c), d_qkv = pass.take(rows, 3 * c);
-  pass.linear_backward(context, d_out, w.attention_out, to.w.attention_out, first(d_context));
+  pass.linear_backward(context, d_out, w.attention_out, to.w.attention_out, narrowed(d_context));
   if (!wanted.empty()) widen(d_context), widen(to.carry.empty() ? to.d : to.carry);
 
   const std::span<float> spans = take_spans();

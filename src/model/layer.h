@@ -137,7 +137,8 @@ struct Layer {
 
   // Memory for what a layer keeps.
   KeptLayer take_kept() const;
-  // States as they are behind attention: rows that are wanted come first.
+  // States as they are behind attention: the rows that are wanted come first.
+  Matrix<float> narrowed(Matrix<float> states) const;
   LayerStates narrowed(const LayerStates& states) const;
   KeptLayer narrowed(KeptLayer kept) const;
 
