@@ -104,10 +104,10 @@ std::span<const int32_t> places_of(std::span<const int32_t> rows, std::span<cons
 
 }  // namespace
 
-bool RowsRead::add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows) {
+bool RowsRead::add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> tokens) {
   if (for_each_token(head)) {
-    if (rows.empty() || head == Head::kAnswer) return false;
-    for (const int32_t row : rows) places[size_t(row)] = 0;
+    if (tokens.empty() || head == Head::kAnswer) return false;
+    for (const int32_t token : tokens) places[size_t(token)] = 0;
     return true;
   }
   for (size_t s = 0; s < batch.size(); ++s)

@@ -42,7 +42,7 @@ struct RowsRead {
   void find(const Weights& w, const Batch& batch, std::span<const LossTerm> terms);
 
  private:
-  bool add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> rows);  // false: all
+  bool add(const Weights& w, Head head, const Batch& batch, std::span<const int32_t> tokens);  // false: all
   void settle(bool some);
 };
 
