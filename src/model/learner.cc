@@ -134,10 +134,10 @@ class ModelLearner final : public NetworkLearner<Weights> {
     save_weights(w_, directory, precision);
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad& how) override {
-    const io::SafeTensors files = io::SafeTensors::open(directory);
+  std::vector<std::string> load(const ModelFiles& files, const LearnerLoad& how) override {
+    const io::SafeTensors tensors = io::SafeTensors::open(files);
     const Family& f = *w_.family;
-    Checkpoint checkpoint(files, directory.string(), f.prefix, std::string(f.embeddings.word) + ".weight");
+    Checkpoint checkpoint(tensors, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
     const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
     return load_parameters(names_in(how.layers), checkpoint, [&](const TensorSpec& t, bool there) {
       const bool head = !t.name.starts_with(f.prefix);
@@ -248,9 +248,9 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     save_checkpoint(directory, precision, w_.tensors, "", w_.config.to_json());
   }
 
-  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad&) override {
-    const io::SafeTensors files = io::SafeTensors::open(directory);
-    Checkpoint checkpoint(files, directory.string(), "model.", "shared.weight");
+  std::vector<std::string> load(const ModelFiles& files, const LearnerLoad&) override {
+    const io::SafeTensors tensors = io::SafeTensors::open(files);
+    Checkpoint checkpoint(tensors, files.name(), "model.", "shared.weight");
     return load_parameters(w_.tensors, checkpoint,
                            [](const TensorSpec& t, bool there) { return !there && t.name == kConstant; });
   }
@@ -322,7 +322,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
 
 Model Learner::view() const { throw Error("what learns here is no Model"); }
 
-void check_finite(Learner& learner, const std::filesystem::path& from, const std::string& field) {
+void check_finite(Learner& learner, const std::string& from, const std::string& field) {
   const auto finite = [](std::span<const float> numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
   };
@@ -331,9 +331,8 @@ void check_finite(Learner& learner, const std::filesystem::path& from, const std
     std::vector<float> numbers(tensor.elements());
     read_back(tensor, 0, numbers);
     if (!finite(numbers))
-      throw Error(
-          fmt::format("{}: the tensor {} has numbers that are not finite", from.string(), tensor.name),
-          "a checkpoint from before that happened", field);
+      throw Error(fmt::format("{}: the tensor {} has numbers that are not finite", from, tensor.name),
+                  "a checkpoint from before that happened", field);
   }
 }
 

@@ -113,10 +113,9 @@ class Learner {
   // config.json and model.safetensors, for transformers and Model::load.
   virtual void save(const std::filesystem::path& directory,
                     Precision precision = Precision::kFloat32) const = 0;
-  // Reads parameters from such a folder. Heads that the folder does not have keep what they are, and are
-  // returned by name; anything else that is missing or of another shape is an Error.
-  virtual std::vector<std::string> load(const std::filesystem::path& directory,
-                                        const LearnerLoad& how = {}) = 0;
+  // Reads parameters from such files. Heads that they do not have keep what they are, and are returned by
+  // name; anything else that is missing or of another shape is an Error.
+  virtual std::vector<std::string> load(const ModelFiles& files, const LearnerLoad& how = {}) = 0;
 
   // The parameters as a model for inference: it sees each step's. It must not be used after the learner is
   // gone, nor while it learns. Error for what is no Model: an encoder-decoder.
@@ -129,7 +128,7 @@ class Learner {
 
 // Error that names the first tensor with a NaN or an infinity: no step would ever be taken. `from` is where
 // the parameters were read from, `field` the option that says so.
-void check_finite(Learner& learner, const std::filesystem::path& from, const std::string& field);
+void check_finite(Learner& learner, const std::string& from, const std::string& field);
 
 // Fresh parameters as BERT's authors drew them: normal with standard deviation 0.02 cut off at two of them,
 // biases 0, LayerNorm's gamma 1 (GPT-2: what adds to the residual stream, less by √(2·layers)).

@@ -124,7 +124,7 @@ class Finetuning {
       throw Error(fmt::format("{} has a run already", out.string()),
                   "`resume` to continue it, or another `out`", "out");
     std::vector<fs::path> files{io::kConfigFile, io::kWeightsFile, kMetrics, kCard};
-    for (const fs::path& file : tokenizer_files_in(setup_.model_folder)) files.push_back(file.filename());
+    for (const std::string& name : tokenizer_files_in(*setup_.files)) files.emplace_back(name);
     for (const fs::path& file : files)
       if (!begun && fs::exists(out / file))
         throw Error(
@@ -139,8 +139,8 @@ class Finetuning {
                              .layer_decay = job_.layer_decay};
     std::unique_ptr<Learner> learner = make_learner(setup_.config, {head_of(job_.kind)}, seed, how);
     const std::vector<std::string> fresh =
-        learner->load(setup_.model_folder, {.fresh_heads = !setup_.continues_head, .layers = setup_.layers});
-    check_finite(*learner, setup_.model_folder, "model");
+        learner->load(*setup_.files, {.fresh_heads = !setup_.continues_head, .layers = setup_.layers});
+    check_finite(*learner, setup_.files->name(), "model");
     std::string pooler;
     for (const std::string& name : fresh)
       if (name.find("pooler") != name.npos) pooler = name;
@@ -153,7 +153,7 @@ class Finetuning {
   // The learner's parameters as everybody will use them later.
   TextModel model_of(const Learner& learner) const {
     auto loaded = std::make_shared<LoadedModel>(
-        LoadedModel{Tokenizer::load(setup_.model_folder), learner.view(), Modules{}, std::nullopt});
+        LoadedModel{Tokenizer::load(*setup_.files), learner.view(), Modules{}, std::nullopt});
     return TextModelAccess::make(loaded, load_options());
   }
   LoadOptions load_options() const {
@@ -175,7 +175,7 @@ class Finetuning {
     if (job_.train.resume && fs::exists(kept))
       result_.baselines = baselines_from_json(std::string(io::MappedFile(kept).text()), kept.string(), key_);
     if (!result_.baselines.empty()) return;
-    BaselineOptions how{.model = setup_.model_folder.string(),
+    BaselineOptions how{.model = job_.model,
                         .metric = job_.metric,
                         .seed = job_.train.seed,
                         .threads = threads_,
@@ -216,7 +216,7 @@ class Finetuning {
                          .ranks = ranks_,
                          .max_length = source->longest(),
                          .dropout = largest_dropout(setup_.config) > 0,
-                         .files = tokenizer_files_in(setup_.model_folder),
+                         .tokenizer = setup_.files,
                          .description = setup_.description()};
     Evaluation best;
     uint64_t best_step = 0;

@@ -105,8 +105,7 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
   const bool of_teacher = job.model.empty();
   if (of_teacher) job.model = teaching.teacher;
   const ModelFiles inside = transformer_files(ModelFiles(job.model));
-  if (!inside.folder()) throw Error("a model to fine-tune is a folder or a name", "`model` FOLDER", "model");
-  model_folder = *inside.folder();
+  files = inside;
   tokenizer.emplace(Tokenizer::load(inside));
   config = Config::load(inside);
   check_vocabulary(*tokenizer, config, job.model);
@@ -345,7 +344,8 @@ uint64_t checksum_of(const Dataset& data, uint64_t sum) {
 std::string FinetuneSetup::key() const {
   const TrainOptions& o = plan.train;
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(description());
-  all["began as"] = std::filesystem::path(model_folder / "").parent_path().filename().string();
+  all["began as"] =
+      std::filesystem::path(std::filesystem::path(job.model) / "").parent_path().filename().string();
   all["fresh head"] = !continues_head;
   all["ends"] = {o.steps, o.tokens, o.seconds, o.patience};
   all["evaluates"] = o.eval_every.value_or(0);

@@ -31,8 +31,8 @@ struct FinetuneSetup {
   // Names the run by that, by its rows and by when it ends: results under another key are another run's.
   std::string key() const;
 
-  FinetuneJob job;  // with the model and metric that it does not name
-  std::filesystem::path model_folder;
+  FinetuneJob job;                  // with the model and metric that it does not name
+  std::optional<ModelFiles> files;  // of the model that learning begins with
   std::optional<Tokenizer> tokenizer;
   Config config;  // of the model that is made
   SplitDataset data;

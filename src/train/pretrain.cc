@@ -272,7 +272,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
   if (!job.from.empty() || of_teacher) {
     const fs::path from = of_teacher ? find_model(job.teaching.teacher) : job.from;
     const std::vector<std::string> fresh = setup.learner->load(from, setup.start);
-    check_finite(*setup.learner, from, of_teacher ? "teacher" : "from");
+    check_finite(*setup.learner, from.string(), of_teacher ? "teacher" : "from");
     if (!fresh.empty())
       tell(events.note,
            fmt::format("{} has no {}{}: fresh ones are taken", from.string(), fresh[0],
@@ -301,8 +301,8 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
                    .eval_sequences = setup.eval_sequences,
                    .max_length = job.max_length,
                    .dropout = setup.dropout > 0,
-                   .files = tokenizer_files_in(setup.tokenizer),
-                   .description = description.dump()},
+                   .tokenizer = ModelFiles(setup.tokenizer),
+                   .description = io::dump(description)},
                   options, events);
   return trainer.run();
 }

@@ -60,9 +60,9 @@ class FakeLearner : public Learner {
         }};
     io::write_safetensors(directory / "model.safetensors", io::DType::kF32, {&tensor, 1});
   }
-  std::vector<std::string> load(const std::filesystem::path& directory, const LearnerLoad& = {}) override {
-    const io::SafeTensors files = io::SafeTensors::open(directory);
-    io::to_float(*files.find("p"), 0, parameters_);
+  std::vector<std::string> load(const ModelFiles& files, const LearnerLoad& = {}) override {
+    const io::SafeTensors tensors = io::SafeTensors::open(files);
+    io::to_float(*tensors.find("p"), 0, parameters_);
     return {};
   }
 

@@ -282,16 +282,15 @@ class TokenizerCopy {
       own_ = read_manifest(out_.path()).tokenizer_files;
     } catch (const Error&) {  // none, or a broken one: nothing is known to be ours
     }
-    std::vector<fs::path> others;
-    for (const fs::path& path : tokenizer_files_in(out_.path())) {
-      const auto mine = files_.find(path.filename().string());
-      if (mine == files_.end() ? !among_them : io::MappedFile(path).text() != mine->second)
-        others.push_back(path);
+    std::vector<std::string> others;
+    for (const std::string& name : tokenizer_files_in(out_.path())) {
+      const auto mine = files_.find(name);
+      if (mine == files_.end() ? !among_them : io::MappedFile(out_.path() / name).text() != mine->second)
+        others.push_back(name);
     }
-    for (const fs::path& path : others)
-      if (const std::string name = path.filename().string(); !force || !is_own(name))
-        refuse(name, is_own(name));
-    for (const fs::path& path : others) fs::remove(path);
+    for (const std::string& name : others)
+      if (!force || !is_own(name)) refuse(name, is_own(name));
+    for (const std::string& name : others) fs::remove(out_.path() / name);
   }
 
   const OutFolder& out_;

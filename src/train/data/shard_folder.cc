@@ -154,14 +154,13 @@ bool has_shards(const fs::path& folder) {
   return false;
 }
 
-std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
+std::vector<std::string> tokenizer_files_in(const ModelFiles& files) {
+  std::vector<std::string> there;
   for (const auto names : {std::span<const std::string_view>(io::kTokenizerFiles),
                            std::span<const std::string_view>(io::kTokenizerCompanions)})
     for (const std::string_view name : names)
-      if (fs::is_regular_file(folder / name, error)) files.push_back(folder / name);
-  return files;
+      if (files.has(name)) there.emplace_back(name);
+  return there;
 }
 
 int32_t end_of_text(const Tokenizer& tokenizer) {

@@ -36,8 +36,8 @@ std::vector<Shard> open_shards(const std::filesystem::path& folder, const Tokeni
 bool is_shard_name(std::string_view name);
 bool has_shards(const std::filesystem::path& folder);
 
-// The files of a tokenizer that a folder has.
-std::vector<std::filesystem::path> tokenizer_files_in(const std::filesystem::path& folder);
+// The names of a tokenizer's files that are there.
+std::vector<std::string> tokenizer_files_in(const ModelFiles& files);
 
 // The token that ends a text: the tokenizer's own for that, else what ends a sequence; -1: there is none.
 int32_t end_of_text(const Tokenizer& tokenizer);

@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "io/sha.h"
+#include "train/data/shard_folder.h"
 #include "train/loop/trainer.h"
 #include "train/ranks/rank_checks.h"
 
@@ -130,7 +131,9 @@ fs::path Trainer::save(bool best) {
       step_,
       [&](const fs::path& folder) {
         parts_.learner.save(folder);
-        for (const fs::path& file : parts_.files) io::copy_whole(file, folder / file.filename());
+        if (parts_.tokenizer)
+          for (const std::string& name : tokenizer_files_in(*parts_.tokenizer))
+            write_file(folder / name, parts_.tokenizer->read(name).text());
         write_moments(folder / kOptimizerFile, optimizer_);
       },
       io::dump(state()), best);

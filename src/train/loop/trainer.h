@@ -44,7 +44,7 @@ class Trainer {
     std::function<std::vector<NamedScore>()> scores = {};
     size_t max_length = 0;  // tokens of a sequence, at most, to allocate once; 0: as they come
     bool dropout = true;    // false: the model's config has none
-    std::vector<std::filesystem::path> files = {};  // copied into each checkpoint: the tokenizer's
+    std::optional<ModelFiles> tokenizer = {};  // whose files go into each checkpoint
     // A JSON object with what else determines the run: saved, and compared when a run is resumed.
     std::string description = "{}";
     std::function<double()> clock = {};  // seconds since some time; empty: the machine's
