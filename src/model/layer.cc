@@ -23,9 +23,9 @@ RowDropout rows_at(const DropoutSeed& dropout, float rate, size_t place, Site si
 
 KeptAttention take_attention(Pass& pass, size_t rows, size_t rows_behind, const LayerShape& shape,
                              size_t query_cols, size_t source_rows) {
-  return {.query = pass.take(rows, query_cols),
-          .key_value = pass.take(source_rows, 2 * shape.hidden),
-          .context = pass.take(rows, shape.hidden),
+  return {.query = pass.take_apart(rows, query_cols),
+          .key_value = pass.take_apart(source_rows, 2 * shape.hidden),
+          .context = pass.take_apart(rows, shape.hidden),
           .log_sums = {pass.arena.take<float>(rows * shape.heads), rows * shape.heads},
           .norm = pass.take_normalized(rows_behind, shape.hidden)};
 }
@@ -208,8 +208,8 @@ void Layer::cached_attention(const Pass::Attention& all, Matrix<float> context) 
 void Layer::self_forward(const LayerStates& s, const KeptAttention* kept, std::span<float> weights) const {
   const Arena::Scope scope(pass.arena);
   const size_t rows = s.x.rows();
-  const Matrix<float> qkv = kept ? kept->query : pass.take(rows, 3 * shape.hidden);
-  const Matrix<float> context = kept ? kept->context : pass.take(rows, shape.hidden);
+  const Matrix<float> qkv = kept ? kept->query : pass.take_apart(rows, 3 * shape.hidden);
+  const Matrix<float> context = kept ? kept->context : pass.take_apart(rows, shape.hidden);
   pass.linear(s.x, w.qkv, Activation::kNone, qkv);
   const Pass::Attention attention = self_attention(qkv, take_spans());
   if (cache)
@@ -225,7 +225,7 @@ void Layer::cross_forward(const LayerStates& s, const KeptAttention* kept, std::
   const Arena::Scope scope(pass.arena);
   const size_t rows = s.x.rows();
   const Matrix<float> query = kept ? kept->query : pass.take(rows, shape.hidden);
-  const Matrix<float> context = kept ? kept->context : pass.take(rows, shape.hidden);
+  const Matrix<float> context = kept ? kept->context : pass.take_apart(rows, shape.hidden);
   pass.linear(s.h, w.cross.query, Activation::kNone, query);
   Matrix<const float> key_value;
   if (source.key_value) {
@@ -323,7 +323,7 @@ void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const
   end.kept = &kept.norm;
   const Matrix<const float> d_out = pass.residual_norm_backward(
       end, to.w.attention_norm, narrowed(to.d), narrowed(to.carry), pass.take(rows_behind(), c));
-  const Matrix<float> d_context = pass.take(rows, c), d_qkv = pass.take(rows, 3 * c);
+  const Matrix<float> d_context = pass.take_apart(rows, c), d_qkv = pass.take_apart(rows, 3 * c);
   pass.linear_backward(context, d_out, w.attention_out, to.w.attention_out, narrowed(d_context));
   if (!wanted.empty()) widen(d_context), widen(to.carry.empty() ? to.d : to.carry);
 

@@ -122,7 +122,8 @@ void TrunkPass::take_states() {
   const size_t rows = size_t(offsets_.back());
   const auto state = [&] { return pass_.take(rows, w_.shape.hidden); };
   LayerStates& s = states_;
-  s = {.x = state(), .y = {}, .h = state(), .c = {}};
+  const auto inside = [&] { return pass_.take_apart(rows, w_.shape.hidden); };  // nobody outside sees it
+  s = {.x = state(), .y = {}, .h = inside(), .c = {}};
   s.y = s.x;
   s.c = !w_.layers.empty() && w_.layers[0].has_cross() ? state() : s.h;
   if (w_.shape.norm_first) s.sum = state(), s.middle = state(), s.next_sum = s.sum;

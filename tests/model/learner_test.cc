@@ -154,6 +154,40 @@ TEST_P(Learners, LogitsAreTheSameBitsWithoutTheLastHiddenStates) {
   }
 }
 
+// Rows of 1024 numbers, a page, lie a line further apart than they are long.
+TEST(Learner, RowsOfWholePagesAreNoException) {
+  for (const char* type : {"bert", "gpt2"}) {
+    Config config = small(type);
+    config.hidden = config.intermediate = 1024, config.heads = 4;
+    const Head head = config.causal() ? Head::kCausalLm : Head::kMaskedLm;
+    const Example example(config, {head}, {9, 1, 14, 5});
+    std::vector<std::vector<float>> g;
+    for (const bool recompute : {false, true}) {
+      const auto learner = make_learner(config, {head}, 1, {.threads = 2, .recompute = recompute});
+      g.push_back(gradients(*learner, example.training(7)));
+      if (recompute) continue;
+      std::vector<LossSum> learned(1), evaluated(1);
+      learner->learn(example.training(), learned);
+      learner->evaluate(example.training(), evaluated);
+      EXPECT_EQ(learned[0].loss, evaluated[0].loss);
+      const Model model = learner->view();
+      bertie::Run fast(model, 2), exact(model, 2);  // by tiles; and with all weights
+      const Matrix<const float> a = fast.forward(example.batch()).last_hidden,
+                                b = exact.forward(example.batch(), {.all_attention = true}).last_hidden;
+      for (size_t r = 0; r < a.rows(); ++r) EXPECT_LE(distance(a[r], b[r]), 1e-5 * norm(b[r]));
+      const double size = norm(g[0]);
+      const auto loss_at = [&](double step) {
+        for (size_t i = 0; i < g[0].size(); ++i)
+          learner->parameters()[i] += float(step / size * double(g[0][i]));
+        return test::learn(*learner, example.training(7));
+      };
+      const double above = loss_at(4e-3), below = loss_at(-8e-3);
+      EXPECT_NEAR((above - below) / 8e-3, size, 2e-3 * size) << type;
+    }
+    EXPECT_LE(distance(g[0], g[1]), 1e-6 * norm(g[0])) << type;
+  }
+}
+
 TEST(Learner, GradientsOfSomeRowsAreThoseOfAll) {
   for (const char* type : {"bert", "gpt2"})
     for (const bool recompute : {false, true}) {
