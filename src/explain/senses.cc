@@ -71,26 +71,9 @@ void add_vector(const Encoding& encoding, const Output& output, const Offset& pl
   for (size_t c = 0; c < states.cols(); ++c) out[c] /= float(std::max<size_t>(count, 1));
 }
 
-}  // namespace
-
-Matrix<const float> Senses::at(size_t layer) const {
-  if (layer > layers)
-    throw Error(fmt::format("no layer {}: there are 0 (embeddings) to {}", layer, layers), "", "layer");
-  return {vectors.data() + layer * places.size() * dimension, places.size(), dimension};
-}
-
-std::vector<float> Senses::cosines(size_t layer) const { return similarity(at(layer), at(layer)); }
-
-float Senses::cosine(size_t layer, size_t i, size_t j) const {
-  const Matrix<const float> rows = at(layer);
-  if (std::max(i, j) >= places.size())
-    throw Error(fmt::format("no place {}: there are {}", std::max(i, j), places.size()));
-  return bertie::cosine(rows[i], rows[j]);
-}
-
-double Senses::silhouette(size_t layer, const std::vector<size_t>& groups) const {
-  const std::vector<float> alike = cosines(layer);
-  const size_t n = places.size();
+// The mean silhouette of groups, from all places' cosines.
+double silhouette_of(const std::vector<float>& alike, const std::vector<size_t>& groups) {
+  const size_t n = groups.size();
   const size_t count = groups.empty() ? 0 : *std::ranges::max_element(groups) + 1;
   double sum = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -109,13 +92,34 @@ double Senses::silhouette(size_t layer, const std::vector<size_t>& groups) const
   return n == 0 ? 0 : sum / double(n);
 }
 
+}  // namespace
+
+Matrix<const float> Senses::at(size_t layer) const {
+  if (layer > layers)
+    throw Error(fmt::format("no layer {}: there are 0 (embeddings) to {}", layer, layers), "", "layer");
+  return {vectors.data() + layer * places.size() * dimension, places.size(), dimension};
+}
+
+std::vector<float> Senses::cosines(size_t layer) const { return similarity(at(layer), at(layer)); }
+
+float Senses::cosine(size_t layer, size_t i, size_t j) const {
+  const Matrix<const float> rows = at(layer);
+  if (std::max(i, j) >= places.size())
+    throw Error(fmt::format("no place {}: there are {}", std::max(i, j), places.size()));
+  return bertie::cosine(rows[i], rows[j]);
+}
+
+double Senses::silhouette(size_t layer, const std::vector<size_t>& groups) const {
+  return silhouette_of(cosines(layer), groups);
+}
+
 std::vector<size_t> Senses::clusters(size_t layer) const {
   const size_t n = places.size();
   const std::vector<float> alike = cosines(layer);
   std::vector<size_t> group(n), best;
   std::iota(group.begin(), group.end(), size_t{0});
   if (n < 3) return group;
-  // The mean cosine between groups, -inf for what is joined already.
+  // Sums of the cosines between groups; a group that was joined to another has no size.
   std::vector<double> sum(alike.begin(), alike.end());
   std::vector<size_t> size(n, 1);
   double best_silhouette = -INFINITY;
@@ -141,7 +145,8 @@ std::vector<size_t> Senses::clusters(size_t layer) const {
     size[a] += std::exchange(size[b], 0);
     std::ranges::replace(group, b, a);
     const std::vector<size_t> groups = numbered();
-    if (const double s = silhouette(layer, groups); s > best_silhouette) best_silhouette = s, best = groups;
+    if (const double s = silhouette_of(alike, groups); s > best_silhouette)
+      best_silhouette = s, best = groups;
   }
   return best;
 }

@@ -46,11 +46,7 @@ std::vector<NamedScore> scores_from(const Json& object) {
   return out;
 }
 
-// The last part of a path, whether or not it ends with a slash.
-std::string file_name(const std::string& path) {
-  const std::filesystem::path whole(path);
-  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-}
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
 std::string shown(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "–"; }
 

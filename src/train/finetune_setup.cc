@@ -93,10 +93,34 @@ std::vector<float> balanced_weights(const Dataset& data) {
   return weights;
 }
 
+uint64_t checksum_of(const Dataset& data, uint64_t sum) {
+  const auto add = [&](std::string_view text) { sum = io::checksum(text, io::chain(sum, text.size())); };
+  const auto add_numbers = [&](const std::vector<int32_t>& numbers) {
+    sum = io::checksum(std::as_bytes(std::span(numbers)), io::chain(sum, numbers.size()));
+  };
+  for (const std::string& label : data.labels) add(label);
+  for (const TextExample& row : data.texts) {
+    add(row.a), add(row.b), add_numbers(row.labels);
+    sum = io::checksum(std::as_bytes(std::span(&row.value, 1)), sum);
+  }
+  for (const TaggedSentence& sentence : data.sentences) {
+    for (const std::string& word : sentence.words) add(word);
+    add_numbers(sentence.tags);
+  }
+  for (const SquadQuestion& q : data.questions) {
+    add(q.question), add(q.context);
+    for (const SquadQuestion::Answer& answer : q.answers)
+      add(answer.text), sum = io::chain(sum, answer.start);
+  }
+  return sum;
+}
+
 }  // namespace
 
 FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks) : job(given) {
   check_job(job);
+  for (std::string* path : {&job.model, &job.teaching.teacher})  // so that their last part is their name
+    while (path->size() > 1 && path->ends_with('/')) path->pop_back();
   const Teaching& teaching = job.teaching;
   if (!teaching.teacher.empty()) {
     teacher.emplace(teaching.teacher, job.kind, threads);
@@ -315,37 +339,10 @@ std::string FinetuneSetup::description() const {
   return io::dump(all);
 }
 
-namespace {
-
-uint64_t checksum_of(const Dataset& data, uint64_t sum) {
-  const auto add = [&](std::string_view text) { sum = io::checksum(text, io::chain(sum, text.size())); };
-  const auto add_numbers = [&](const std::vector<int32_t>& numbers) {
-    sum = io::checksum(std::as_bytes(std::span(numbers)), io::chain(sum, numbers.size()));
-  };
-  for (const std::string& label : data.labels) add(label);
-  for (const TextExample& row : data.texts) {
-    add(row.a), add(row.b), add_numbers(row.labels);
-    sum = io::checksum(std::as_bytes(std::span(&row.value, 1)), sum);
-  }
-  for (const TaggedSentence& sentence : data.sentences) {
-    for (const std::string& word : sentence.words) add(word);
-    add_numbers(sentence.tags);
-  }
-  for (const SquadQuestion& q : data.questions) {
-    add(q.question), add(q.context);
-    for (const SquadQuestion::Answer& answer : q.answers)
-      add(answer.text), sum = io::chain(sum, answer.start);
-  }
-  return sum;
-}
-
-}  // namespace
-
 std::string FinetuneSetup::key() const {
   const TrainOptions& o = plan.train;
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(description());
-  all["began as"] =
-      std::filesystem::path(std::filesystem::path(job.model) / "").parent_path().filename().string();
+  all["began as"] = std::filesystem::path(job.model).filename().string();
   all["fresh head"] = !continues_head;
   all["ends"] = {o.steps, o.tokens, o.seconds, o.patience};
   all["evaluates"] = o.eval_every.value_or(0);

@@ -22,8 +22,7 @@ std::string marked(const CodePoints& text, const TextScore& score, const Style& 
     const Offset place{score.scores[t].offset.begin, score.scores[end - 1].offset.end};
     if (sum > kSurprising || place.begin < at) continue;
     const std::string word = printable(text.at(place));
-    out +=
-        printable(text.at({at, place.begin})) + (style.color ? style.paint("1;31", word) : "*" + word + "*");
+    out += printable(text.at({at, place.begin})) + (style.color ? style.error(word) : "*" + word + "*");
     at = place.end;
   }
   return out + printable(text.at({at, uint32_t(text.size())}));

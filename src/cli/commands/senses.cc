@@ -2,7 +2,7 @@
 #include "bertie/senses.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 #include "bertie/utf8.h"
 #include "cli/task.h"
@@ -10,11 +10,6 @@
 
 namespace bertie::cli {
 namespace {
-
-std::string_view color_of(size_t group) {
-  static constexpr std::string_view kCodes[] = {"1;36", "1;33", "1;35", "1;32", "1;34", "1;31"};
-  return kCodes[group % std::size(kCodes)];
-}
 
 std::string letter_of(size_t group) {
   return group < 26 ? std::string(1, char('A' + group)) : fmt::format("#{}", group + 1);
@@ -34,9 +29,8 @@ void print_places(const Senses& s, const std::vector<std::string>& texts, const 
     const auto first = uint32_t(at.begin - std::min<size_t>(at.begin, spare - after));
     const auto last = uint32_t(at.end + after);
     print("  {} {}  {}{}{}\n", pad_left(std::to_string(i + 1), 3),
-          style.paint(color_of(groups[i]), letter_of(groups[i])), printable(text.at({first, at.begin})),
-          style.paint(color_of(groups[i]), "[" + printable(text.at(at)) + "]"),
-          printable(text.at({at.end, last})));
+          style.numbered(groups[i], letter_of(groups[i])), printable(text.at({first, at.begin})),
+          style.numbered(groups[i], "[" + printable(text.at(at)) + "]"), printable(text.at({at.end, last})));
   }
 }
 
@@ -70,7 +64,7 @@ void print_layers(const Senses& s, const std::vector<size_t>& groups, size_t cho
   Table table(titles, inside && between ? "rrlrl" : "rrl");
   for (size_t layer = 0; layer <= s.layers; ++layer) {
     const Means m = means_at(s, layer, groups);
-    std::vector<std::string> row{layer == 0 ? "0" : std::to_string(layer)};
+    std::vector<std::string> row{std::to_string(layer)};
     const auto add = [&](double cosine) {
       row.push_back(fmt::format("{:.3f}", cosine));
       row.push_back(pad(bar(float(std::max(0.0, cosine)), 16), 16));
@@ -117,7 +111,7 @@ void print_map(const Senses& s, size_t layer, const std::vector<size_t>& groups,
       at = wanted >= away && is_free(wanted - away) ? wanted - away : wanted + away;
     if (!is_free(at)) continue;  // as many as fit
     for (size_t k = 0; k < number.size(); ++k)
-      row[at + k] = style.paint(color_of(groups[i]), std::string(1, number[k]));
+      row[at + k] = style.numbered(groups[i], std::string(1, number[k]));
   }
   print("\n{}\n",
         style.dim(fmt::format("the places after layer {}, in the plane in which they differ most", layer)));

@@ -9,15 +9,14 @@
 namespace bertie::cli {
 namespace {
 
-// A color for each kind of entity.
-class Colors {
+// A number for each kind of entity, in the order they come: that of its color.
+class Kinds {
  public:
-  std::string_view of(const std::string& label) {
-    static constexpr std::string_view kCodes[] = {"1;36", "1;33", "1;35", "1;32", "1;34", "1;31"};
+  size_t number_of(const std::string& label) {
     const auto known = std::find(labels_.begin(), labels_.end(), label);
     const auto number = size_t(known - labels_.begin());
     if (known == labels_.end()) labels_.push_back(label);
-    return kCodes[number % std::size(kCodes)];
+    return number;
   }
 
  private:
@@ -26,14 +25,14 @@ class Colors {
 
 // The text with its entities in brackets and in color.
 std::string marked(const CodePoints& text, const std::vector<Entity>& entities, const Style& style,
-                   Colors& colors) {
+                   Kinds& kinds) {
   std::string out;
   uint32_t at = 0;
   for (const Entity& e : entities) {
     if (e.offset.begin < at || e.offset.begin == e.offset.end) continue;
     out += printable(text.at({at, e.offset.begin}));
-    out += style.paint(colors.of(e.label),
-                       fmt::format("[{} {}]", printable(text.at(e.offset)), printable(e.label)));
+    out += style.numbered(kinds.number_of(e.label),
+                          fmt::format("[{} {}]", printable(text.at(e.offset)), printable(e.label)));
     at = e.offset.end;
   }
   return out + printable(text.at({at, uint32_t(text.size())}));
@@ -48,7 +47,7 @@ int tag_command(const Settings& settings) {
   Inputs inputs(settings, TaskKind::kTag);
   const TextModel model = load_model(settings, Head::kTag);
   const Style style = Style::for_output();
-  Colors colors;
+  Kinds kinds;
   std::optional<TableWriter> rows = table_output(settings);
   if (rows)
     print_header(*rows, std::array<std::string_view, 6>{"index", "label", "score", "text", "start", "end"});
@@ -68,7 +67,7 @@ int tag_command(const Settings& settings) {
         }
         if (settings.json) return print(to_json(result, input_of(input)) + "\n");
         if (input.index > 0) print("\n");
-        print("{}\n", marked(CodePoints(input.a), result.entities, style, colors));
+        print("{}\n", marked(CodePoints(input.a), result.entities, style, kinds));
         if (result.entities.empty()) return print("{}\n", style.dim("  nothing found"));
         Table table({"label", "score", "place", "text"}, "lrrl");
         for (const Entity& e : result.entities)

@@ -146,4 +146,9 @@ std::string Style::paint(std::string_view code, std::string_view text) const {
   return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
+std::string Style::numbered(size_t number, std::string_view text) const {
+  static constexpr std::string_view kCodes[] = {"1;36", "1;33", "1;35", "1;32", "1;34", "1;31"};
+  return paint(kCodes[number % std::size(kCodes)], text);
+}
+
 }  // namespace bertie::cli

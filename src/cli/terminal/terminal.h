@@ -38,6 +38,8 @@ struct Style {
   std::string dim(std::string_view text) const { return paint("2", text); }
   std::string accent(std::string_view text) const { return paint("36", text); }
   std::string error(std::string_view text) const { return paint("1;31", text); }
+  // In one of six colors that are told apart: of kinds of entities, or of groups.
+  std::string numbered(size_t number, std::string_view text) const;
 };
 
 }  // namespace bertie::cli
