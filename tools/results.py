@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE, CASED, MINI = "bert-base-uncased", "bert-base-cased", "all-MiniLM-L6-v2"
 THREE = ["--seeds", "3"]
+BF16 = ["--bf16"]
 
 
 @dataclass
@@ -51,20 +52,20 @@ def conll(model, options, **more):
 
 ROWS = {
     "cola": glue("CoLA", BASE, "classify", [*THREE, "--batch", "32", "--metric", "matthews"], ["matthews"]),
-    "rte": glue("RTE", BASE, "pair", [*THREE, "--epochs", "4"], ["accuracy"]),
-    "mrpc": glue("MRPC", BASE, "pair", [*THREE, "--epochs", "4"], ["accuracy", "f1"]),
-    "stsb": glue("STS-B", BASE, "pair", [*THREE, "--epochs", "3"], ["pearson", "spearman"]),
+    "rte": glue("RTE", BASE, "pair", [*THREE, *BF16, "--epochs", "4"], ["accuracy"]),
+    "mrpc": glue("MRPC", BASE, "pair", [*THREE, *BF16, "--epochs", "4"], ["accuracy", "f1"]),
+    "stsb": glue("STS-B", BASE, "pair", [*THREE, *BF16, "--epochs", "3"], ["pearson", "spearman"]),
     "conll": conll(CASED, []),
-    "sst2": glue("SST-2", BASE, "classify", ["--epochs", "2"], ["accuracy"]),
+    "sst2": glue("SST-2", BASE, "classify", [*BF16, "--epochs", "2"], ["accuracy"]),
     "squad": Row("SQuAD 1.1 by article", BASE, "answer", "squad/train-by-article.json", "squad/eval-by-article.json",
-                 ["--epochs", "2"], ["exact_match", "f1"], peer="squad"),
+                 [*BF16, "--epochs", "2"], ["exact_match", "f1"], peer="squad"),
     "minilm-mrpc": glue("MRPC", MINI, "pair", THREE, ["accuracy", "f1"], peer="mrpc"),
     "minilm-stsb": glue("STS-B", MINI, "pair", THREE, ["pearson", "spearman"], peer="stsb"),
     "minilm-conll": conll(MINI, THREE, peer="conll"),
     "minilm-sst2": glue("SST-2", MINI, "classify", THREE, ["accuracy"], first=20_000, peer="sst2"),
-    "sst2-student": glue("SST-2", "4 layers, taught", "classify", ["--layers", "4"], ["accuracy"], teacher="sst2"),
+    "sst2-student": glue("SST-2", "4 layers, taught", "classify", [*BF16, "--layers", "4"], ["accuracy"], teacher="sst2"),
     "sst2-alone": glue("SST-2", "4 layers, labels alone", "classify",
-                       ["--layers", "4", "--soft-weight", "0", "--hard-weight", "1"], ["accuracy"], teacher="sst2"),
+                       [*BF16, "--layers", "4", "--soft-weight", "0", "--hard-weight", "1"], ["accuracy"], teacher="sst2"),
 }
 
 
@@ -159,8 +160,8 @@ def of_peer(name, score, a):
 
 
 def table(a):
-    print("| set | model | score | mean ± deviation | best seed | PyTorch | seeds | epochs | hours | machine |\n"
-          "|---|---|---|---|---|---|---|---|---|---|")
+    print("| set | model | score | mean ± deviation | best seed | PyTorch | seeds | epochs | products | hours | machine |\n"
+          "|---|---|---|---|---|---|---|---|---|---|---|")
     for name, row in ROWS.items():
         file = a.work / name / "row.json"
         if not file.exists():
@@ -174,7 +175,8 @@ def table(a):
                 best += f"; {pathlib.Path(other).name} {100 * done['elsewhere'][other][score]:.1f}"
             title = f"{row.title}{f', {row.first:,} rows' if row.first else ''}, {pathlib.Path(row.dev).name}"
             print(f"| {title} | {row.model} | {score} | {mean} | {best} | {of_peer(name, score, a)} | "
-                  f"{len(done['seeds'])} | {done['options']['epochs']:.3g} | {hours:.2f} | {done['cpu']} |")
+                  f"{len(done['seeds'])} | {done['options']['epochs']:.3g} | "
+                  f"{'bf16' if done['options'].get('bf16') else 'fp32'} | {hours:.2f} | {done['cpu']} |")
 
 
 def main():

@@ -69,6 +69,9 @@ struct TrainOptions {
   // A step whose gradient norm is not finite, or above this many times the median of the last 64, is skipped.
   // 0: only what is not finite. Nothing: the job's default (pretrain: 20, fine-tuning: 0).
   std::optional<double> outlier = {};
+  // Linear layers' products in bf16; sums, weights, evaluations and all else stay in fp32. Much faster on
+  // CPUs that have such products (AVX512_BF16); others compute in fp32, and a warning says so.
+  bool bf16 = false;
 
   uint64_t seed = 1;  // of everything random: fresh parameters, data order, masks, dropout
 
@@ -184,7 +187,7 @@ class BERTIE_API PretrainBenchmark {
   struct Options {
     std::string size = "tiny";
     size_t batch = 32, length = 128, accumulate = 1;  // sequences, tokens of each, micro-batches
-    bool recompute = false;
+    bool recompute = false, bf16 = false;
     int threads = 0;  // 0: one for every core
   };
   explicit PretrainBenchmark(const Options& options);  // throws Error

@@ -284,10 +284,11 @@ std::vector<Command> other_commands() {
                     .to = &Settings::layer,
                     .least = 1},
                    precision_option()},
-       .examples = {{"bertie senses -m bert-base-uncased bank \"He sat on the river bank.\" \"The bank lent me "
-                     "money.\" \"The bank of the Seine.\"",
-                     "which two are alike?"},
-                    {"bertie senses -m bert-base-uncased spring --file lines.txt --json", "for a program"}},
+       .examples =
+           {{"bertie senses -m bert-base-uncased bank \"He sat on the river bank.\" \"The bank lent me "
+             "money.\" \"The bank of the Seine.\"",
+             "which two are alike?"},
+            {"bertie senses -m bert-base-uncased spring --file lines.txt --json", "for a program"}},
        .run = senses_command},
       {.name = "info",
        .words = "[MODEL]",
@@ -412,6 +413,10 @@ std::vector<Command> other_commands() {
              .to = &Settings::accumulate,
              .least = 1,
              .most = 4096},
+            {.name = "bf16",
+             .help =
+                 "for pretrain: products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16)",
+             .to = &Settings::bf16},
             {.name = "recompute",
              .help = "for pretrain: compute layers again on the way back",
              .to = &Settings::recompute},

@@ -65,7 +65,7 @@ struct Settings {
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;
   std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate;
-  bool resume = false, recompute = false, whole_word = false;
+  bool resume = false, recompute = false, bf16 = false, whole_word = false;
 
   std::optional<std::string> compare, errors, predictions;  // evaluate
   std::optional<size_t> bootstrap;

@@ -11,6 +11,7 @@
 
 #include "bertie/view.h"
 #include "core/parallel.h"
+#include "kernels/gemm.h"
 
 namespace bertie::kernels {
 
@@ -57,6 +58,7 @@ struct VocabularyGradient {
 size_t vocabulary_loss_workspace(size_t rows, size_t vocabulary, size_t width, int threads);  // floats
 // gradient null: the loss alone.
 LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::span<const int32_t> targets,
-                        float scale, const VocabularyGradient* gradient, float* workspace, Team& team);
+                        float scale, const VocabularyGradient* gradient, float* workspace, Team& team,
+                        Products products = Products::kFloat32);
 
 }  // namespace bertie::kernels

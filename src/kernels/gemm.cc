@@ -5,7 +5,8 @@
 #include <atomic>
 #include <cassert>
 #include <utility>
-#include <vector>
+
+#include "core/arena.h"
 
 #ifndef BERTIE_KERNELS_GEMM_CC_
 #define BERTIE_KERNELS_GEMM_CC_
@@ -15,10 +16,11 @@ struct LinearOutput {
   Matrix<float> y, activated = {};
   Activation f = Activation::kNone;
   bool accumulate = false;  // y is added to
+  Products products = Products::kFloat32;
 
   LinearOutput slice_rows(size_t first, size_t count) const {
     const auto part = [&](Matrix<float> m) { return m.empty() ? m : m.slice_rows(first, count); };
-    return {part(y), part(activated), f, accumulate};
+    return {part(y), part(activated), f, accumulate, products};
   }
 };
 // Inputs that are summed up in one go where weights are widened for a single tile: 16 KiB of floats, which
@@ -26,8 +28,15 @@ struct LinearOutput {
 inline constexpr size_t kWidenedSlice = 128;
 // A slice of a panel for this thread.
 inline float* widening_buffer() {
-  static thread_local std::vector<float> slice(kSlice * kPanel);
-  return slice.data();
+  static thread_local Block slice(kSlice * kPanel * sizeof(float));
+  return slice.as<float>();
+}
+// The same in pairs of bf16, and behind it so many floats.
+inline float* pair_buffer(size_t more) {
+  static thread_local Block pairs;
+  const size_t bytes = (kSlice / 2 * kPanel + more) * sizeof(float);
+  if (pairs.size() < bytes) pairs = Block(bytes);
+  return pairs.as<float>();
 }
 }  // namespace bertie::kernels
 #endif
@@ -59,22 +68,36 @@ const float* as_floats(const BFloat16* from, size_t count) {
 
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
-// the same as adding in one go.
+// the same as adding in one go. For products of bf16 both are made into pairs on the way.
 // `then` is the panel that this thread will probably want after that.
 void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then,
                    const LinearOutput& to) {
-  const auto [y, activated, f, accumulate] = to;
+  const auto [y, activated, f, accumulate, products] = to;
+  const bool in_pairs = products == Products::kBFloat16;
   const RowTiles tiles(x.rows());
   const size_t number = bytes_of(layer.format);
   const size_t slice = number == sizeof(float) || tiles.count > 1 ? kSlice : kWidenedSlice;
   const auto place = [&](size_t panel, size_t k) { return (panel * layer.inputs + k) * kPanel; };
+  // Rows of pairs lie a line further apart: see Pass::take_apart.
+  const size_t pair_stride = in_pairs ? round_up(std::min(slice, layer.inputs), 32) / 2 + 16 : 0;
+  float* const panel_pairs = in_pairs ? pair_buffer(x.rows() * pair_stride) : nullptr;
+  float* const x_pairs = in_pairs ? panel_pairs + kSlice / 2 * kPanel : nullptr;
   for (size_t k0 = 0; k0 < layer.inputs; k0 += slice) {
     const size_t k_count = std::min(slice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
+    Matrix<const float> a = x.slice_cols(k0, k_count);
+    if (in_pairs) {
+      for (size_t r = 0; r < x.rows(); ++r) pair_row(a.row(r), k_count, x_pairs + r * pair_stride);
+      a = {x_pairs, x.rows(), (k_count + 1) / 2, pair_stride};
+    }
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
       const float* b = layer.with_numbers(
           [&](auto* numbers) { return as_floats(numbers + place(panel, k0), k_count * kPanel); });
+      if (in_pairs) {
+        pair_panel(b, k_count, panel_pairs);
+        b = panel_pairs;
+      }
       // What comes next: this slice of the next panel, or the next slice of the first.
       size_t next_panel = panel + 1, next_k = k0;
       if (next_panel == last)
@@ -88,15 +111,16 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
         tile(rows,
-             {.a = x.row(r0) + k0,
-              .a_stride = x.stride(),
+             {.a = a.row(r0),
+              .a_stride = a.stride(),
               .b = b,
-              .k_count = k_count,
+              .k_count = a.cols(),
               .out = y.row(r0) + n0,
               .out_stride = y.stride(),
               .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
               .accumulate = accumulate || k0 > 0,
-              .next = Lines::of_run(next, next_floats, t, tiles.count)},
+              .next = Lines::of_run(next, next_floats, t, tiles.count),
+              .products = products},
              width);
         if (!final_slice) continue;
         if (activated.empty()) {
@@ -244,12 +268,19 @@ void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to,
 
 }  // namespace
 
+bool has_bf16_products() {
+#if defined(__x86_64__)
+  return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
-                    Matrix<float> before) {
-  if (before.empty())
-    compute(x, layer, {.y = y, .f = f}, team);
-  else
-    compute(x, layer, {.y = before, .activated = y, .f = f}, team);
+                    Matrix<float> before, Products products) {
+  LinearOutput to{.y = y, .f = f, .products = products_here(products)};
+  if (!before.empty()) to.y = before, to.activated = y;
+  compute(x, layer, to, team);
 }
 
 size_t linear_backward_input_workspace(const Linear& layer) {
@@ -257,13 +288,14 @@ size_t linear_backward_input_workspace(const Linear& layer) {
 }
 
 void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
-                           Team& team, Accumulate accumulate) {
+                           Team& team, Accumulate accumulate, Products products) {
   assert(layer.format == WeightFormat::kFloat32);
   if (dy.rows() == 0) return;
   const Linear other_way{.packed = workspace, .inputs = layer.outputs, .outputs = layer.inputs};
   const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_weights);
   team.parallel_for(panels_for(layer.inputs), [&](size_t panel) { transpose(layer, panel, workspace); });
-  compute(dy, other_way, {.y = dx, .accumulate = accumulate == Accumulate::kYes}, team);
+  compute(dy, other_way,
+          {.y = dx, .accumulate = accumulate == Accumulate::kYes, .products = products_here(products)}, team);
 }
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,

@@ -23,6 +23,12 @@ inline constexpr size_t kPanel = 32;
 inline constexpr size_t kSlice = 1024;        // inputs that are summed up in one go
 inline constexpr size_t kTileRowsLimit = 14;  // rows that any instruction set's inner loop takes at once
 
+// How products are computed. kBFloat16 rounds both sides to bf16 and sums in fp32: twice as fast on machines
+// that have it (AVX512_BF16), for learning, where that precision is enough. Others compute in fp32.
+enum class Products : uint8_t { kFloat32, kBFloat16 };
+bool has_bf16_products();
+inline Products products_here(Products wanted) { return has_bf16_products() ? wanted : Products::kFloat32; }
+
 inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
   return panels_for(outputs) * kPanel * inputs;
@@ -61,7 +67,7 @@ float weight_at(const Linear& layer, size_t row, size_t column);
 // Every row of y depends on the same row of x alone, bit for bit: not on T and not on the team.
 // `before`, if not empty, gets x·Wᵀ + b, of which y is f: what the backward pass wants.
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
-                    Matrix<float> before = {});
+                    Matrix<float> before = {}, Products products = Products::kFloat32);
 
 // y = LayerNorm(x·Wᵀ + b + residual): the end of both halves of a transformer layer. Rows are normalized
 // while they are still in the cache. y is neither x nor residual. `sum`, if not empty, gets what was
@@ -78,11 +84,12 @@ enum class Accumulate : bool { kNo, kYes };
 // dx = dy·W, or dx += dy·W. W is packed anew for it, the other way round.
 size_t linear_backward_input_workspace(const Linear& layer);
 void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<float> dx, float* workspace,
-                           Team& team, Accumulate accumulate = Accumulate::kNo);
+                           Team& team, Accumulate accumulate = Accumulate::kNo,
+                           Products products = Products::kFloat32);
 
 // dW += dyᵀ·x and db += Σₜ dy; `gradient` has the layer's shape and packing.
 size_t linear_backward_weights_workspace(const Linear& layer, size_t rows);
 void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient,
-                             float* workspace, Team& team);
+                             float* workspace, Team& team, Products products = Products::kFloat32);
 
 }  // namespace bertie::kernels

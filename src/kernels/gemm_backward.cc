@@ -7,7 +7,7 @@
 //   of each slice the pieces of a tile, kPieceStride floats a token, lie one after the other.
 //
 // Then, for a slice and a block of tiles, which stay in L2, one panel of dy after another is packed into L1,
-// and the sums so far wait in the gradient.
+// and the sums so far wait in the gradient. For products of bf16 two tokens are packed as one, in pairs.
 #include <algorithm>
 #include <cassert>
 
@@ -29,30 +29,44 @@ inline constexpr size_t kTokens = 256;         // of a slice
 inline constexpr size_t kMostTokens = 1024;    // that are packed at a time
 inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 keeps from tile to tile
 
+// Of the inner loop.
+inline size_t tokens_a_step(Products products) { return products == Products::kBFloat16 ? 2 : 1; }
+inline size_t steps_of(size_t tokens, Products products) {
+  return (tokens + tokens_a_step(products) - 1) / tokens_a_step(products);
+}
+
 }  // namespace bertie::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-// Floats of the pieces of so many tokens.
-size_t piece_floats(size_t inputs, size_t tokens) { return RowTiles(inputs).count * kPieceStride * tokens; }
+// Floats of the pieces of so many steps.
+size_t piece_floats(size_t inputs, size_t steps) { return RowTiles(inputs).count * kPieceStride * steps; }
 
 size_t input_tiles(size_t inputs) { return RowTiles(inputs).count; }
 
 // Tokens t0.. of a slice, which is x, up to kPackedTogether of them.
-void pack_pieces(Matrix<const float> x, size_t t0, float* pieces) {
+void pack_pieces(Matrix<const float> x, size_t t0, Products products, float* pieces) {
   const RowTiles tiles(x.cols());
-  const size_t t1 = std::min(x.rows(), t0 + kPackedTogether);
+  const size_t t1 = std::min(x.rows(), t0 + kPackedTogether), together = tokens_a_step(products);
+  HWY_ALIGN float edge[2][kPieceStride];
   for (size_t tile = 0; tile < tiles.count; ++tile) {
-    const size_t first = tiles.begin(tile);
-    float* to = pieces + (tile * x.rows() + t0) * kPieceStride;
-    const bool inside = first + kPieceStride <= x.cols();
-    for (size_t t = t0; t < t1; ++t, to += kPieceStride)
-      if (inside)
-        copy_piece(x.row(t) + first, to);
+    const size_t first = tiles.begin(tile), width = std::min(kPieceStride, x.cols() - first);
+    // A token's piece, with zeros where there is none.
+    const auto piece = [&](size_t t) HWY_ATTR -> const float* {
+      if (t < t1 && width == kPieceStride) return x.row(t) + first;
+      float* const copy = edge[t % 2];
+      std::fill_n(copy, kPieceStride, 0.0f);
+      if (t < t1) std::copy_n(x.row(t) + first, width, copy);
+      return copy;
+    };
+    float* to = pieces + (tile * steps_of(x.rows(), products) + t0 / together) * kPieceStride;
+    for (size_t t = t0; t < t1; t += together, to += kPieceStride)
+      if (products == Products::kBFloat16)
+        pair_columns(piece(t), piece(t + 1), to);
       else
-        std::copy_n(x.row(t) + first, x.cols() - first, to);
+        copy_piece(piece(t), to);
   }
 }
 
@@ -69,41 +83,45 @@ HWY_INLINE void add_rows(const float* panel, size_t rows, float* bias) {
 // Adds the gradient of tiles [tile0, tile1) of inputs and of panels [first, last), for up to kMostTokens
 // tokens, whose pieces these are.
 void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gradient, size_t tile0,
-                   size_t tile1, size_t first, size_t last) {
+                   size_t tile1, size_t first, size_t last, Products products) {
   const RowTiles tiles(gradient.inputs);
   HWY_ALIGN float packed[kTokens * kPanel];
+  HWY_ALIGN float pairs[kTokens / 2 * kPanel];
   const auto slice = [&](size_t t0, size_t panel) {
     const size_t n0 = panel * kPanel, rows = t0 < dy.rows() ? std::min(kTokens, dy.rows() - t0) : 0;
     return dy.slice_rows(t0, rows).slice_cols(n0, std::min(kPanel, gradient.outputs - n0));
   };
-  const auto pieces_of = [&](size_t t0, size_t tile, size_t tokens) {
-    return pieces + (t0 * tiles.count + tile * tokens) * kPieceStride;
+  const auto pieces_of = [&](size_t t0, size_t tile, size_t steps) {
+    return pieces + (steps_of(t0, products) * tiles.count + tile * steps) * kPieceStride;
   };
-  const size_t pairs = (tile1 - tile0 + 1) / 2;
+  const size_t halves = (tile1 - tile0 + 1) / 2;
   for (size_t t0 = 0; t0 < dy.rows(); t0 += kTokens) {
     const size_t tokens = std::min(kTokens, dy.rows() - t0);
-    const size_t tokens_next = t0 + tokens < dy.rows() ? std::min(kTokens, dy.rows() - t0 - tokens) : 0;
-    const float* const pieces_next = pieces_of(t0 + tokens, tile0, tokens_next);
-    const size_t floats_next = (tile1 - tile0) * tokens_next * kPieceStride;
+    const size_t steps = steps_of(tokens, products), end = t0 + tokens;
+    const size_t steps_next = steps_of(std::min(kTokens, dy.rows() - end), products);
+    const float* const pieces_next = pieces_of(end, tile0, steps_next);
+    const size_t floats_next = (tile1 - tile0) * steps_next * kPieceStride;
     for (size_t panel = first; panel < last; ++panel) {
       copy_panel(slice(t0, panel), packed);
       if (tile0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + panel * kPanel);
+      if (products == Products::kBFloat16) pair_panel(packed, tokens, pairs);
       const auto dy_next = panel + 1 < last ? slice(t0, panel + 1) : slice(t0 + kTokens, first);
       float* to = gradient.floats() + panel * kPanel * gradient.inputs;
       for (size_t tile = tile0; tile < tile1; ++tile) {
         const size_t r0 = tiles.begin(tile), i = tile - tile0;
         // In even tiles the next panel of dy, in odd ones the next slice of x.
-        const size_t share = (panel - first) * pairs + i / 2, shares = (last - first) * pairs;
-        const Lines next = i % 2 == 0 ? Lines::of_panel(dy_next, i / 2, pairs)
+        const size_t share = (panel - first) * halves + i / 2, shares = (last - first) * halves;
+        const Lines next = i % 2 == 0 ? Lines::of_panel(dy_next, i / 2, halves)
                                       : Lines::of_run(pieces_next, floats_next, share, shares);
-        tile_transposed(tiles.begin(tile + 1) - r0, {.a = pieces_of(t0, tile, tokens),
+        tile_transposed(tiles.begin(tile + 1) - r0, {.a = pieces_of(t0, tile, steps),
                                                      .a_stride = kPieceStride,
-                                                     .b = packed,
-                                                     .k_count = tokens,
+                                                     .b = products == Products::kBFloat16 ? pairs : packed,
+                                                     .k_count = steps,
                                                      .out = to + r0 * kPanel,
                                                      .out_stride = kPanel,
                                                      .accumulate = true,
-                                                     .next = next});
+                                                     .next = next,
+                                                     .products = products});
       }
     }
   }
@@ -125,8 +143,9 @@ size_t linear_backward_weights_workspace(const Linear& layer, size_t rows) {
 }
 
 void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient,
-                             float* workspace, Team& team) {
+                             float* workspace, Team& team, Products products) {
   assert(x.rows() == dy.rows() && x.cols() == gradient.inputs && dy.cols() == gradient.outputs);
+  products = products_here(products);
   const auto floats = HWY_DYNAMIC_DISPATCH(piece_floats);
   const auto pack = HWY_DYNAMIC_DISPATCH(pack_pieces);
   const auto multiply = HWY_DYNAMIC_DISPATCH(weight_panels);
@@ -143,12 +162,14 @@ void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, cons
     const size_t tokens = std::min(kMostTokens, x.rows() - t0);
     team.parallel_for((tokens + kPackedTogether - 1) / kPackedTogether, [&](size_t chunk) {
       const size_t t = chunk * kPackedTogether, s0 = t / kTokens * kTokens;
-      pack(x.slice_rows(t0 + s0, std::min(kTokens, tokens - s0)), t - s0, workspace + floats(x.cols(), s0));
+      pack(x.slice_rows(t0 + s0, std::min(kTokens, tokens - s0)), t - s0, products,
+           workspace + floats(x.cols(), steps_of(s0, products)));
     });
     team.parallel_for(blocks * groups, [&](size_t chunk) {
       const size_t block = chunk / groups, group = chunk % groups;
       multiply(workspace, dy.slice_rows(t0, tokens), gradient, block * tiles / blocks,
-               (block + 1) * tiles / blocks, group * panels / groups, (group + 1) * panels / groups);
+               (block + 1) * tiles / blocks, group * panels / groups, (group + 1) * panels / groups,
+               products);
     });
   }
 }

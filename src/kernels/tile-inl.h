@@ -5,6 +5,9 @@
 // A panel row is two cache lines whatever the vector length, so packed weights are the same bytes on
 // every machine. Sums run over k in order with one fused multiply-add each: an element's value does not
 // depend on R, on the other rows, on the thread, or (given FMA) on the instruction set.
+//
+// With Products::kBFloat16 a number of a and of b is a pair of bf16, k and k + 1, in the place of a float,
+// and the product of two pairs is a₀·b₀ + a₁·b₁: half as many steps, all else the same.
 #if defined(BERTIE_KERNELS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BERTIE_KERNELS_TILE_INL_H_
 #undef BERTIE_KERNELS_TILE_INL_H_
@@ -16,6 +19,7 @@
 
 #include <algorithm>
 
+#include "kernels/bf16-inl.h"
 #include "kernels/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,6 +62,7 @@ struct TileArgs {
   bool accumulate = false;       // start from out instead of zero
   const float* start = nullptr;  // R values: row i starts from start[i]
   Lines next = {};               // what is wanted after this, to be brought into L2 on the way
+  Products products = Products::kFloat32;
 };
 
 // The loop itself, in tile.cc: compiled once for each instruction set, not in every file that multiplies.

@@ -13,7 +13,7 @@ namespace bertie::kernels::HWY_NAMESPACE {
 
 inline constexpr size_t kAhead = 24;  // rows of b to prefetch into L1
 
-template <size_t R, bool kTransposed>
+template <size_t R, bool kTransposed, Products kProducts>
 HWY_INLINE void multiply(const TileArgs& t) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -43,8 +43,8 @@ HWY_INLINE void multiply(const TileArgs& t) {
 #pragma GCC unroll 16
       for (size_t i = 0; i < R; ++i) {
         const V ai = hn::Set(d, kTransposed ? a[k * stride + i] : a[i * stride + k]);
-        sum[i][0] = hn::MulAdd(ai, b0, sum[i][0]);
-        sum[i][1] = hn::MulAdd(ai, b1, sum[i][1]);
+        sum[i][0] = add_product<kProducts>(ai, b0, sum[i][0]);
+        sum[i][1] = add_product<kProducts>(ai, b1, sum[i][1]);
       }
     };
     size_t k = 0;
@@ -83,7 +83,10 @@ HWY_INLINE void multiply(const TileArgs& t) {
 
 template <size_t R, bool kTransposed>
 HWY_NOINLINE void tile_of(const TileArgs& t) {
-  multiply<R, kTransposed>(t);
+#if BERTIE_BF16_PRODUCTS
+  if (t.products == Products::kBFloat16) return multiply<R, kTransposed, Products::kBFloat16>(t);
+#endif
+  multiply<R, kTransposed, Products::kFloat32>(t);
 }
 
 template <bool kTransposed>

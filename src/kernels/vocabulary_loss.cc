@@ -8,7 +8,8 @@
 //   for every token:             log-sum-exp from the blocks' m and s; f[t] = scale·e^(m − log-sum-exp)
 //   for every block of words:    dzᵀ = e·f − scale at the target,  d_table += dzᵀ·x,  dx += (dzᵀ)ᵀ·table
 //
-// dzᵀ is kept twice: as it is, and for the last product in pieces (see gemm_backward.cc).
+// dzᵀ is kept twice: as it is, and for the last product in pieces (see gemm_backward.cc). For products of
+// bf16 all that is multiplied is made into pairs first (see bf16-inl.h).
 //
 // Consecutive blocks of words form at most 32 parts, each with a dx of its own; these are added in order. So
 // sums do not depend on the team.
@@ -33,6 +34,7 @@ struct VocabularyBlock {
   size_t words, width, word_blocks, parts;
   const int32_t* targets;
   float scale;
+  Products products;
   float* x_transposed;  // panels of 32 tokens, each width × 32
   float* x_packed;      // panels of 32 columns, each tokens × 32
   float* logits;        // words × padded
@@ -52,8 +54,14 @@ struct VocabularyBlock {
   size_t target_in(size_t block, size_t t) const {
     return targets[t] < 0 ? kWordBlock : size_t(targets[t]) - block * kWordBlock;
   }
-  // A panel of a block of the table; and dz in pieces, which have gaps: 16 floats for 14 tokens, or 8 for 6.
-  size_t scratch_floats() const { return kWordBlock * (kPanel + padded + padded / 2 + kPanel); }
+  bool in_pairs() const { return products == Products::kBFloat16; }
+  size_t steps(size_t inner) const { return in_pairs() ? (inner + 1) / 2 : inner; }  // of a product
+  // A block of the table in pairs, its rows apart as in gemm.cc, or a panel of it; and dz in pieces, which
+  // have gaps: 16 floats for 14 tokens, or 8 for 6.
+  size_t pair_stride() const { return round_up(width, 32) / 2 + 16; }
+  size_t scratch_floats() const {
+    return kWordBlock * (std::max(kPanel, pair_stride()) + padded + padded / 2 + kPanel);
+  }
 };
 
 }  // namespace bertie::kernels
@@ -89,11 +97,15 @@ void pack_tokens(Matrix<const float> x, const VocabularyBlock& b, size_t panel) 
   for (size_t j = 0; j < count; ++j)
     if (b.targets[first + j] < 0)
       for (size_t e = 0; e < b.width; ++e) to[e * kPanel + j] = 0;
+  if (b.in_pairs()) pair_panel(to, b.width, to);
+  HWY_ALIGN float beside[kPanel * kPanel];
   for (size_t c = 0; c < b.width; c += kPanel) {
-    float* rows = b.x_packed + c * b.tokens + first * kPanel;
+    float* const packed = b.x_packed + c * b.tokens + b.steps(first) * kPanel;
+    float* const rows = b.in_pairs() ? beside : packed;
     copy_panel(x.slice_rows(first, count).slice_cols(c, std::min(kPanel, b.width - c)), rows);
     for (size_t j = 0; j < count; ++j)
       if (b.targets[first + j] < 0) std::fill_n(rows + j * kPanel, kPanel, 0.0f);
+    if (b.in_pairs()) pair_panel(beside, count, packed);
   }
 }
 
@@ -131,26 +143,32 @@ HWY_INLINE void exp_columns(float* z, size_t rows, size_t stride, float* max, fl
   }
 }
 
-// Logits of a part of the words, as e^(z − max).
-void logits_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t part) {
+// Logits of a part of the words, as e^(z − max). `scratch` is the thread's.
+void logits_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t part, float* scratch) {
   for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
     const size_t v0 = block * kWordBlock, words = b.word_count(block);
     const RowTiles tiles(words);
     float* const z = b.logits_of(block);
     const auto next_rows = table_rows(head, b, block + 1);
+    Matrix<const float> table = table_rows(head, b, block);
+    if (b.in_pairs()) {
+      for (size_t r = 0; r < words; ++r) pair_row(table.row(r), b.width, scratch + r * b.pair_stride());
+      table = {scratch, words, b.steps(b.width), b.pair_stride()};
+    }
     for (size_t t0 = 0; t0 < b.padded; t0 += kPanel) {
       for (size_t i = 0; i < tiles.count; ++i) {
         const size_t r0 = tiles.begin(i), turns = tiles.count * (b.padded / kPanel);
         tile(tiles.begin(i + 1) - r0,
-             {.a = head.table.row(v0 + r0),
-              .a_stride = head.table.stride(),
+             {.a = table.row(r0),
+              .a_stride = table.stride(),
               .b = b.x_transposed + t0 * b.width,
-              .k_count = b.width,
+              .k_count = table.cols(),
               .out = z + r0 * b.padded + t0,
               .out_stride = b.padded,
               .start = head.bias ? head.bias + v0 + r0 : nullptr,
               .next = Lines::of_run(next_rows.data(), next_rows.rows() * next_rows.stride(),
-                                    t0 / kPanel * tiles.count + i, turns)});
+                                    t0 / kPanel * tiles.count + i, turns),
+              .products = b.products});
       }
       for (size_t t = t0; t < std::min(b.tokens, t0 + kPanel); ++t)
         if (const size_t r = b.target_in(block, t); r < words) b.at_target[t] = z[r * b.padded + t];
@@ -207,19 +225,26 @@ HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d
     z[r * b.padded + t] -= b.scale;
     if (d_bias) d_bias[block * kWordBlock + r] -= b.scale;
   }
-  // The last piece of a row ends with it: what comes after may be another thread's.
+  HWY_ALIGN float edge[2][kPieceStride] = {};
   for (size_t i = 0; i < tiles.count; ++i) {
-    const size_t begin = tiles.begin(i);
+    const size_t begin = tiles.begin(i), together = b.in_pairs() ? 2 : 1;
     const bool inside = begin + kPieceStride <= b.padded;
-    for (size_t r = 0; r < words; ++r) {
-      const float* const from = z + r * b.padded + begin;
-      float* const to = pieces + (i * words + r) * kPieceStride;
-      if (inside)
-        copy_piece(from, to);
+    // The last piece of a row ends with it: what comes after may be another thread's.
+    const auto piece = [&](size_t r) HWY_ATTR -> const float* {
+      if (r < words && inside) return z + r * b.padded + begin;
+      float* const copy = edge[r % 2];
+      std::fill_n(copy, kPieceStride, 0.0f);
+      if (r < words) std::copy_n(z + r * b.padded + begin, b.padded - begin, copy);
+      return copy;
+    };
+    float* to = pieces + i * b.steps(words) * kPieceStride;
+    for (size_t r = 0; r < words; r += together, to += kPieceStride)
+      if (b.in_pairs())
+        pair_columns(piece(r), piece(r + 1), to);
       else
-        std::copy_n(from, b.padded - begin, to);
-    }
+        copy_piece(piece(r), to);
   }
+  for (size_t r = 0; r < words && b.in_pairs(); ++r) pair_row(z + r * b.padded, b.tokens, z + r * b.padded);
 }
 
 // A part of the words on the way back. `scratch` is the thread's.
@@ -228,7 +253,7 @@ void gradients_of_part(const VocabularyHead& head, const VocabularyBlock& b, siz
   const size_t width = b.width_padded(), panels = width / kPanel;
   const Matrix<float> dx(b.dx_parts + part * b.tokens * width, b.tokens, width);
   float* const packed = scratch;
-  float* const pieces = scratch + kWordBlock * kPanel;
+  float* const pieces = scratch + kWordBlock * std::max(kPanel, b.pair_stride());
   const RowTiles of_tokens(b.tokens);
   for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
     const size_t words = b.word_count(block);
@@ -249,29 +274,32 @@ void gradients_of_part(const VocabularyHead& head, const VocabularyBlock& b, siz
              {.a = b.logits_of(block) + of_words.begin(i) * b.padded,
               .a_stride = b.padded,
               .b = b.x_packed + c * b.tokens,
-              .k_count = b.tokens,
+              .k_count = b.steps(b.tokens),
               .out = out.data(),
               .out_stride = out.stride(),
               .accumulate = true,
-              .next = i + 1 < of_words.count ? Lines::of_panel(rows_of(i + 1), 0, 1) : Lines{}},
+              .next = i + 1 < of_words.count ? Lines::of_panel(rows_of(i + 1), 0, 1) : Lines{},
+              .products = b.products},
              columns);
       }
       copy_panel(table.slice_cols(c, columns), packed);
+      if (b.in_pairs()) pair_panel(packed, words, packed);
       for (size_t i = 0; i < of_tokens.count; ++i) {
         const size_t t0 = of_tokens.begin(i), turn = panel * of_tokens.count + i;
         tile_transposed(
             of_tokens.begin(i + 1) - t0,
-            {.a = pieces + i * words * kPieceStride,
+            {.a = pieces + i * b.steps(words) * kPieceStride,
              .a_stride = kPieceStride,
              .b = packed,
-             .k_count = words,
+             .k_count = b.steps(words),
              .out = dx.row(t0) + c,
              .out_stride = width,
              .accumulate = block > b.part_begin(part),
              .next = turn % 2 == 0 ? Lines::of_run(b.logits_of(block + 1), table_next.rows() * b.padded,
                                                    turn / 2, (turns + 1) / 2)
                                    : Lines::of_run(table_next.data(), table_next.rows() * table_next.stride(),
-                                                   turn / 2, (turns + 1) / 2)});
+                                                   turn / 2, (turns + 1) / 2),
+             .products = b.products});
       }
     }
   }
@@ -325,11 +353,12 @@ size_t vocabulary_loss_workspace(size_t rows, size_t vocabulary, size_t width, i
 }
 
 LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::span<const int32_t> targets,
-                        float scale, const VocabularyGradient* gradient, float* workspace, Team& team) {
+                        float scale, const VocabularyGradient* gradient, float* workspace, Team& team,
+                        Products products) {
   assert(targets.size() == x.rows() && x.cols() == head.table.cols());
   VocabularyBlock b;
   lay_out(x.rows(), head.table.rows(), x.cols(), team.threads(), workspace, b);
-  b.scale = scale;
+  b.scale = scale, b.products = products_here(products);
   const size_t most = b.tokens;
   LossSum sum;
   for (size_t t0 = 0; t0 < x.rows(); t0 += most) {
@@ -340,7 +369,8 @@ LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::
     team.parallel_for(panels_for(b.tokens),
                       [&](size_t panel) { pack(x.slice_rows(t0, b.tokens), b, panel); });
     const auto logits = HWY_DYNAMIC_DISPATCH(logits_of_part);
-    team.parallel_for(b.parts, [&](size_t part) { logits(head, b, part); });
+    const auto scratch = [&](size_t worker) { return b.scratch + worker * b.scratch_floats(); };
+    team.parallel_for(b.parts, [&](size_t part, size_t worker) { logits(head, b, part, scratch(worker)); });
     const auto finish = HWY_DYNAMIC_DISPATCH(finish_sums);
     team.parallel_for(panels_for(b.tokens), [&](size_t panel) { finish(b, panel); });
     for (size_t t = 0; t < b.tokens; ++t)
@@ -350,9 +380,8 @@ LossSum vocabulary_loss(Matrix<const float> x, const VocabularyHead& head, std::
                 .right = b.at_target[t] >= b.largest[t] && !std::isnan(b.log_sum[t])};
     if (!gradient) continue;
     const auto back = HWY_DYNAMIC_DISPATCH(gradients_of_part);
-    team.parallel_for(b.parts, [&](size_t part, size_t worker) {
-      back(head, b, part, *gradient, b.scratch + worker * b.scratch_floats());
-    });
+    team.parallel_for(b.parts,
+                      [&](size_t part, size_t worker) { back(head, b, part, *gradient, scratch(worker)); });
     team.parallel_for(panels_for(b.tokens), [&](size_t panel) {
       for (size_t t = panel * kPanel; t < std::min(b.tokens, (panel + 1) * kPanel); ++t) {
         float* const to = gradient->dx.row(t0 + t);

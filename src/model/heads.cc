@@ -370,7 +370,7 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
     const kernels::VocabularyGradient to{v.dx, v.d_table, v.d_bias};
     if (pass.counting()) return {};
     return kernels::vocabulary_loss(v.x, {v.table, v.bias}, term.targets, term.scale, back ? &to : nullptr,
-                                    workspace, team);
+                                    workspace, team, pass.products);
   }
   // A teacher says something about every word: some rows at a time, with all of their logits.
   constexpr size_t kMostLogits = size_t{1} << 24;

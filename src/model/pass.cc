@@ -6,21 +6,21 @@ namespace bertie {
 
 void Pass::linear(Matrix<const float> x, const kernels::Linear& layer, Activation f, Matrix<float> y,
                   Matrix<float> before) {
-  if (!counting()) kernels::linear_forward(x, layer, f, y, team(), before);
+  if (!counting()) kernels::linear_forward(x, layer, f, y, team(), before, products);
 }
 
 void Pass::linear_backward_weights(Matrix<const float> x, Matrix<const float> dy,
                                    const kernels::Linear& gradient) {
   const Arena::Scope scope(arena);
   float* const workspace = arena.take<float>(kernels::linear_backward_weights_workspace(gradient, x.rows()));
-  if (!counting()) kernels::linear_backward_weights(x, dy, gradient, workspace, team());
+  if (!counting()) kernels::linear_backward_weights(x, dy, gradient, workspace, team(), products);
 }
 
 void Pass::linear_backward_input(Matrix<const float> dy, const kernels::Linear& layer, Matrix<float> dx,
                                  Accumulate accumulate) {
   const Arena::Scope scope(arena);
   float* const workspace = arena.take<float>(kernels::linear_backward_input_workspace(layer));
-  if (!counting()) kernels::linear_backward_input(dy, layer, dx, workspace, team(), accumulate);
+  if (!counting()) kernels::linear_backward_input(dy, layer, dx, workspace, team(), accumulate, products);
 }
 
 void Pass::linear_backward(Matrix<const float> x, Matrix<const float> dy, const kernels::Linear& layer,

@@ -101,6 +101,7 @@ class Pass {
                           Matrix<const float> d_out, const AttentionGradients& gradients);
 
   Arena arena;
+  kernels::Products products = kernels::Products::kFloat32;  // of linear layers
 
  private:
   Workspace attention_;  // the threads, and attention's own memory

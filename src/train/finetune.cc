@@ -65,6 +65,8 @@ class Finetuning {
         throw Error(fmt::format("another process trains in {}", job_.train.out.string()),
                     "wait for it, or another `out`", "out");
       if (events_.planned) events_.planned(plan_);
+      if (const std::string warning = warning_of(job_.train); !warning.empty() && events_.warning)
+        events_.warning(warning);
     }
     result_.rank = ranks_.rank();
     result_.folder = job_.train.out;
@@ -135,6 +137,7 @@ class Finetuning {
   std::unique_ptr<Learner> make_fresh_learner(uint64_t seed) {
     const LearnerOptions how{.threads = threads_,
                              .recompute = job_.recompute,
+                             .bf16 = job_.train.bf16,
                              .frozen_layers = job_.freeze,
                              .layer_decay = job_.layer_decay};
     std::unique_ptr<Learner> learner = make_learner(setup_.config, {head_of(job_.kind)}, seed, how);

@@ -170,6 +170,7 @@ std::string metrics_json(const FinetuneReport& r) {
                 {"optimizer", name_of(o.method)},
                 {"decay", o.decay},
                 {"clip", o.clip},
+                {"bf16", o.bf16},
                 {"eval_every", o.eval_every.value_or(0)},
                 {"patience", o.patience},
                 {"max_length", r.plan.max_length},

@@ -327,6 +327,7 @@ std::string FinetuneSetup::description() const {
                                 {"balance_classes", job.balance_classes},
                                 {"label_smoothing", job.label_smoothing},
                                 {"dropout", largest_dropout(config)}};
+  if (job.train.bf16) all["bf16"] = true;
   if (job.freeze) all["freeze"] = *job.freeze;
   if (!job.teaching.teacher.empty())
     all.update({{"teacher", job.teaching.teacher},

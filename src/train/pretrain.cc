@@ -254,12 +254,14 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
   if (std::error_code error; !job.from.empty() && !fs::exists(job.from, error))
     job.from = find_model(job.from.string());
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
-                           .recompute = job.recompute};
+                           .recompute = job.recompute,
+                           .bf16 = job.train.bf16};
   const auto tell = [&](const std::function<void(std::string_view)>& event, const std::string& what) {
     if (!what.empty() && ranks.rank() == 0 && event) event(what);
   };
   const Setup setup = job.objective == kSeq2Seq ? pairs_setup(job, how) : encoder_setup(job, how);
   tell(events.note, setup.note);
+  tell(events.warning, warning_of(job.train));
   if (!setup.held_out && job.train.eval_every > 0)
     tell(events.note,
          fmt::format(
@@ -291,6 +293,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"objective", job.objective},     {"max_length", job.max_length},
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
+  if (job.train.bf16) description["bf16"] = true;
   description.update(setup.teaching);
   const auto config = nlohmann::ordered_json::parse(setup.config);
   for (const auto& [key, value] : config.items()) description["model's " + key] = value;

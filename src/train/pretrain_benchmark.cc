@@ -70,7 +70,8 @@ struct PretrainBenchmark::State {
       : options(o),
         config(config_of_size(o.size, false)),
         source(std::make_unique<RandomSource>(config.vocabulary, o.length)),
-        learner(make_learner(config, heads_of(*source), 1, {.threads = o.threads, .recompute = o.recompute})),
+        learner(make_learner(config, heads_of(*source), 1,
+                             {.threads = o.threads, .recompute = o.recompute, .bf16 = o.bf16})),
         optimizer(*learner, with_rate()),
         step(*learner, *alone, *source,
              {.batch = o.batch, .accumulate = o.accumulate, .max_length = o.length}) {}

@@ -14,14 +14,18 @@ struct Shape {
 
 // A layer, an input, and a gradient that comes back; rows are wider than they are long.
 struct Case {
-  explicit Case(Shape shape)
+  explicit Case(Shape shape, Products how = Products::kFloat32)
       : s(shape),
+        products(how),
         x_stride(s.k + 3),
         dy_stride(s.n + 5),
         x(test::random_floats(s.t * x_stride, 1)),
         w(test::random_floats(s.n * s.k, 2)),
         dy(test::random_floats(s.t * dy_stride, 3)),
         packed(packed_floats(s.n, s.k)) {
+    if (products == Products::kBFloat16)  // numbers that need no rounding
+      for (auto* numbers : {&x, &w, &dy})
+        for (float& number : *numbers) number = float(BFloat16(number));
     pack_rows({w.data(), s.n, s.k}, 0, layer());
   }
   Matrix<const float> xs() const { return {x.data(), s.t, s.k, x_stride}; }
@@ -29,6 +33,7 @@ struct Case {
   Linear layer() { return {.packed = packed.data(), .inputs = s.k, .outputs = s.n}; }
 
   Shape s;
+  Products products;
   size_t x_stride, dy_stride;
   std::vector<float> x, w, dy, packed;
 };
@@ -59,7 +64,7 @@ void expect_input_gradient(Case& c, Accumulate accumulate, Team& team) {
   const Matrix<float> dxs(dx.data(), t, k, stride);
   const float start = accumulate == Accumulate::kYes ? 0.5f : test::kNaN;
   for (size_t r = 0; r < t; ++r) std::fill_n(dxs.row(r), k, start);
-  linear_backward_input(c.dys(), c.layer(), dxs, workspace.data(), team, accumulate);
+  linear_backward_input(c.dys(), c.layer(), dxs, workspace.data(), team, accumulate, c.products);
   ASSERT_TRUE(dx.intact() && workspace.intact());
   test::Worst worst;
   for (size_t r = 0; r < t; ++r) {
@@ -80,7 +85,7 @@ void expect_weight_gradient(Case& c, Team& team) {
   const auto [t, n, k] = c.s;
   Gradient g(c.s);
   test::Guarded workspace(linear_backward_weights_workspace(g.linear, t));
-  linear_backward_weights(c.xs(), c.dys(), g.linear, workspace.data(), team);
+  linear_backward_weights(c.xs(), c.dys(), g.linear, workspace.data(), team, c.products);
   ASSERT_TRUE(g.packed.intact() && g.bias.intact() && workspace.intact());
   std::vector<float> dw(n * k);
   unpack_rows(g.linear, 0, {dw.data(), n, k});
@@ -115,20 +120,22 @@ TEST(LinearBackward, GivesTheInputsGradientAtEveryShape) {
   Team team(2);
   test::on_every_target([&] {
     for (Shape s : kShapes)
-      for (Accumulate accumulate : {Accumulate::kNo, Accumulate::kYes}) {
-        Case c(s);
-        expect_input_gradient(c, accumulate, team);
-      }
+      for (Accumulate accumulate : {Accumulate::kNo, Accumulate::kYes})
+        for (Products products : {Products::kFloat32, Products::kBFloat16}) {
+          Case c(s, products);
+          expect_input_gradient(c, accumulate, team);
+        }
   });
 }
 
 TEST(LinearBackward, AddsTheWeightsGradientAtEveryShape) {
   Team team(2);
   test::on_every_target([&] {
-    for (Shape s : kShapes) {
-      Case c(s);
-      expect_weight_gradient(c, team);
-    }
+    for (Shape s : kShapes)
+      for (Products products : {Products::kFloat32, Products::kBFloat16}) {
+        Case c(s, products);
+        expect_weight_gradient(c, team);
+      }
   });
 }
 
@@ -145,18 +152,21 @@ TEST(LinearBackward, WithoutABiasAddsToNone) {
 
 TEST(LinearBackward, IsTheSameBitsForAnyTeam) {
   test::on_every_target([&] {
-    for (Shape s : {Shape{600, 100, 70}, Shape{300, 200, 1300}, Shape{70, 33, 5}}) {
-      Case c(s);
+    for (const Case& given : {Case({600, 100, 70}), Case({300, 200, 1300}), Case({70, 33, 5}),
+                              Case({601, 100, 70}, Products::kBFloat16)}) {
+      Case c = given;
+      const Shape s = c.s;
       std::vector<float> dx_alone;
       Gradient alone(s);
       for (int threads : {1, 2, 3}) {
         Team team(threads);
         std::vector<float> dx(s.t * s.k), workspace(linear_backward_input_workspace(c.layer()));
-        linear_backward_input(c.dys(), c.layer(), {dx.data(), s.t, s.k}, workspace.data(), team);
+        linear_backward_input(c.dys(), c.layer(), {dx.data(), s.t, s.k}, workspace.data(), team,
+                              Accumulate::kNo, c.products);
         Gradient g(s);
         Gradient& to = threads == 1 ? alone : g;
         std::vector<float> more(linear_backward_weights_workspace(to.linear, s.t));
-        linear_backward_weights(c.xs(), c.dys(), to.linear, more.data(), team);
+        linear_backward_weights(c.xs(), c.dys(), to.linear, more.data(), team, c.products);
         if (threads == 1) {
           dx_alone = dx;
           continue;

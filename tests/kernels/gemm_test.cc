@@ -13,10 +13,19 @@ namespace {
 
 using enum Activation;
 
+// Random numbers; for products of bf16 such as need no rounding.
+std::vector<float> numbers_for(Products products, size_t count, uint64_t seed) {
+  std::vector<float> numbers = test::random_floats(count, seed);
+  if (products == Products::kBFloat16)
+    for (float& x : numbers) x = float(BFloat16(x));
+  return numbers;
+}
+
 // A packed layer with its own memory, between guards.
 struct Layer {
-  Layer(size_t outputs, size_t inputs, uint64_t seed)
-      : w(test::random_floats(outputs * inputs, seed)),
+  Layer(size_t outputs, size_t inputs, uint64_t seed) : Layer(outputs, inputs, seed, Products::kFloat32) {}
+  Layer(size_t outputs, size_t inputs, uint64_t seed, Products products)
+      : w(numbers_for(products, outputs * inputs, seed)),
         packed(packed_floats(outputs, inputs)),
         bias(panels_for(outputs) * kPanel) {
     std::fill(packed.span().begin(), packed.span().end(), 0.0f);
@@ -37,13 +46,14 @@ struct Shape {
 
 // Worst |y − exact| as a multiple of 2⁻²⁴·Σ|x||w|, the natural unit of a sum's error; before the activation
 // all terms count, so only f without a slope above 1.2 keeps that meaning.
-double check(Shape s, Activation f, Team& team) {
-  Layer layer(s.n, s.k, 7 * s.n + s.k);
+double check(Shape s, Activation f, Team& team, Products products = Products::kFloat32) {
+  Layer layer(s.n, s.k, 7 * s.n + s.k, products);
   const size_t x_stride = s.k + 3, y_stride = s.n + 5;
-  const auto x = test::random_floats(s.m * x_stride, s.m);
+  const auto x = numbers_for(products, s.m * x_stride, s.m);
   test::Guarded y(s.m * y_stride);
   std::fill(y.span().begin(), y.span().end(), test::Guarded::guard());
-  linear_forward({x.data(), s.m, s.k, x_stride}, layer.linear, f, {y.data(), s.m, s.n, y_stride}, team);
+  linear_forward({x.data(), s.m, s.k, x_stride}, layer.linear, f, {y.data(), s.m, s.n, y_stride}, team, {},
+                 products);
   EXPECT_TRUE(y.intact() && layer.packed.intact() && layer.bias.intact());
   test::Worst worst;
   for (size_t t = 0; t < s.m; ++t) {
@@ -96,6 +106,41 @@ TEST(Linear, EqualsTheReferenceAroundSlicesOfK) {
       }
   });
   std::printf("linear, long: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
+}
+
+TEST(LinearWithBf16Products, EqualsTheReferenceOnNumbersThatNeedNoRounding) {
+  Team team(2);
+  double worst = 0;
+  test::on_every_target([&] {
+    const auto see = [&](Shape s, Activation f) {
+      const double error = check(s, f, team, Products::kBFloat16);
+      ASSERT_LE(error, (f == kNone ? 1.0 : 1.3) * allowed(s.k)) << s.m << " × " << s.n << " × " << s.k;
+      worst = std::max(worst, error);
+    };
+    for (size_t m = 0; m <= 40; ++m)
+      for (size_t n : {1, 31, 32, 33, 70})
+        for (size_t k : {1, 2, 3, 31, 32, 33, 70}) see({m, n, k}, kNone);
+    for (size_t k : {1023, 1024, 1025, 2049}) see({17, 40, k}, kNone);
+    see({700, 100, 40}, kGelu);
+  });
+  std::printf("linear, bf16: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
+}
+
+TEST(LinearWithBf16Products, RoundsBothSidesToNearest) {
+  if (!has_bf16_products()) GTEST_SKIP() << "this machine has no products of bf16";
+  Team team;
+  Layer layer(40, 70, 1), rounded(40, 70, 1, Products::kBFloat16);
+  const auto x = test::random_floats(20 * 70, 2), x_rounded = numbers_for(Products::kBFloat16, 20 * 70, 2);
+  std::vector<float> a(20 * 40), b(20 * 40), exact(20 * 40);
+  const auto multiply = [&](const Layer& l, const std::vector<float>& from, std::vector<float>& y,
+                            Products p) {
+    linear_forward({from.data(), 20, 70}, l.linear, kNone, {y.data(), 20, 40}, team, {}, p);
+  };
+  multiply(layer, x, a, Products::kBFloat16);
+  multiply(rounded, x_rounded, b, Products::kBFloat16);
+  multiply(layer, x, exact, Products::kFloat32);
+  EXPECT_TRUE(test::same_bits(a, b));
+  EXPECT_FALSE(test::same_bits(a, exact));
 }
 
 TEST(Linear, AppliesEveryActivationOnceAtTheEnd) {

@@ -8,6 +8,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
+#include "kernels/gemm.h"
 #include "model/learning.h"
 #include "model/weights.h"
 #include "support/expect_error.h"
@@ -185,6 +186,29 @@ TEST(Learner, RowsOfWholePagesAreNoException) {
       EXPECT_NEAR((above - below) / 8e-3, size, 2e-3 * size) << type;
     }
     EXPECT_LE(distance(g[0], g[1]), 1e-6 * norm(g[0])) << type;
+  }
+}
+
+// Products of bf16: each rounds by 2⁻⁹, so gradients point the same way. Evaluations are exact.
+TEST(Learner, InBf16LearnsTheSame) {
+  if (!kernels::has_bf16_products()) GTEST_SKIP() << "this machine has no products of bf16";
+  for (const char* type : {"bert", "gpt2"}) {
+    Config config = small(type);
+    config.hidden = config.intermediate = 128, config.heads = 2;
+    const Head head = config.causal() ? Head::kCausalLm : Head::kMaskedLm;
+    const Example example(config, {head}, {9, 1, 14, 5});
+    std::vector<std::vector<float>> g;
+    std::vector<double> losses;
+    for (const bool bf16 : {false, true}) {
+      const auto learner = make_learner(config, {head}, 1, {.threads = 2, .bf16 = bf16});
+      g.push_back(gradients(*learner, example.training(7)));
+      std::vector<LossSum> evaluated(1);
+      learner->evaluate(example.training(), evaluated);
+      losses.push_back(evaluated[0].loss);
+    }
+    EXPECT_LE(distance(g[0], g[1]), 0.01 * norm(g[0])) << type;
+    EXPECT_GT(distance(g[0], g[1]), 1e-5 * norm(g[0])) << type;
+    EXPECT_EQ(losses[0], losses[1]) << type;
   }
 }
 

@@ -17,16 +17,17 @@ int bench_pretrain(const Settings& settings) {
   const size_t accumulate = settings.accumulate.value_or(1);
   if (!settings.json)
     print(
-        "Steps of pre-training in fp32 ({}, {} threads): masked tokens and next sentence, dropout, clip, "
+        "Steps of pre-training in {} ({}, {} threads): masked tokens and next sentence, dropout, clip, "
         "AdamW.\n\n{:<9}{:<9}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}\n",
-        instruction_set(), threads, "size", "batch", "best ms", "median ms", "tokens/s", "GFLOP/s", "peak",
-        "of peak", "median", "state MB", "passes MB");
+        settings.bf16 ? "bf16" : "fp32", instruction_set(), threads, "size", "batch", "best ms", "median ms",
+        "tokens/s", "GFLOP/s", "peak", "of peak", "median", "state MB", "passes MB");
   for (const std::string& size : sizes) {
     PretrainBenchmark steps({.size = size,
                              .batch = shape.batch,
                              .length = shape.length,
                              .accumulate = accumulate,
                              .recompute = settings.recompute,
+                             .bf16 = settings.bf16,
                              .threads = threads});
     const double operations = steps.operations();
     const Speed m = measure([&] { steps.step(); }, operations, threads,
@@ -41,7 +42,7 @@ int bench_pretrain(const Settings& settings) {
           .field("threads", threads)
           .field("accumulate", accumulate)
           .field("recompute", settings.recompute)
-          .field("precision", "fp32")
+          .field("precision", settings.bf16 ? "bf16" : "fp32")
           .field("milliseconds", m.best * 1e3)
           .field("median_milliseconds", m.median * 1e3)
           .field("tokens_per_second", tokens / m.best)

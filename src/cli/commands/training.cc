@@ -102,6 +102,7 @@ TrainOptions train_options(const Settings& s) {
   if (s.optimizer) o.method = OptimizerMethod(*s.optimizer);
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
   if (s.outlier) o.outlier = *s.outlier;
+  o.bf16 = s.bf16;
   if (s.eval_every) o.eval_every = *s.eval_every;
   o.eval_sequences = s.eval_sequences.value_or(o.eval_sequences);
   o.patience = s.patience.value_or(o.patience);

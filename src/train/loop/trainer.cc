@@ -7,6 +7,7 @@
 
 #include "bertie/error.h"
 #include "core/random.h"
+#include "kernels/gemm.h"
 #include "train/ranks/rank_checks.h"
 
 namespace bertie {
@@ -52,6 +53,11 @@ TrainOptions with_defaults(TrainOptions o) {
   if (!o.eval_every) o.eval_every = 500;
   if (!o.outlier) o.outlier = kOutlier;
   return o;
+}
+
+std::string warning_of(const TrainOptions& options) {
+  if (!options.bf16 || kernels::has_bf16_products()) return {};
+  return "this CPU has no products of bf16 (AVX512_BF16): `bf16` computes in fp32 here";
 }
 
 Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events)

@@ -28,6 +28,8 @@ namespace bertie {
 
 // Batch, evaluations and outliers where nothing was said of them: those of pre-training.
 TrainOptions with_defaults(TrainOptions options);
+// What is worth a warning before the run; empty: nothing.
+std::string warning_of(const TrainOptions& options);
 
 class Trainer {
  public:
