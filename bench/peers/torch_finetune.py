@@ -216,9 +216,9 @@ def shuffled(task, size, grouped, rng):
 
 
 class Learner:
-    def __init__(self, task, a, seed, steps):
+    def __init__(self, task, a, seed, steps, bf16):
         transformers.set_seed(seed)
-        self.task = task
+        self.task, self.bf16 = task, bf16
         labels = {"num_labels": len(task.labels)} if task.labels else {}
         self.net = task.AUTO.from_pretrained(a.model, dtype=torch.float32, **labels)
         plain = [p for n, p in self.net.named_parameters() if "bias" in n or "LayerNorm" in n]
@@ -230,7 +230,9 @@ class Learner:
     def step(self, rows, padding):
         self.net.train()
         batch = batch_of(self.task, [self.task.train[r] for r in rows], padding)
-        self.net(**batch).loss.backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            loss = self.net(**batch).loss
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         self.optimizer.step()
         self.schedule.step()
@@ -240,7 +242,7 @@ class Learner:
 
 def scores(task, a, seed):
     begun, best = time.perf_counter(), None
-    learner = Learner(task, a, seed, math.ceil(len(task.train) / a.batch) * a.epochs)
+    learner = Learner(task, a, seed, math.ceil(len(task.train) / a.batch) * a.epochs, a.bf16)
     rng = random.Random(seed)
     for epoch in range(a.epochs):
         for rows in shuffled(task, a.batch, False, rng):
@@ -255,11 +257,11 @@ def scores(task, a, seed):
 def endless_batches(task, a, way):
     rng = random.Random(1)
     while True:
-        yield from shuffled(task, a.batch, way == "grouped", rng)
+        yield from shuffled(task, a.batch, way.startswith("grouped"), rng)
 
 
 def torch_speed(task, a, way):
-    learner, batches = Learner(task, a, 1, 1_000_000), endless_batches(task, a, way)
+    learner, batches = Learner(task, a, 1, 1_000_000, way.endswith("bf16")), endless_batches(task, a, way)
     for _ in range(2):
         learner.step(next(batches), "max" if way == "max" else "longest")
     tokens, begun = 0, time.perf_counter()
@@ -268,11 +270,11 @@ def torch_speed(task, a, way):
     return tokens / (time.perf_counter() - begun)
 
 
-def bertie_speed(task, a):
+def bertie_speed(task, a, *options):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([a.bertie, "finetune", *task.bertie, "-m", a.model, "--train", task.files[0], "--dev-share", "0",
                         "-b", str(a.batch), "--max-length", str(a.max_length), "--time", f"{a.seconds + 10}s",
-                        "--log-every", "1", "--threads", str(a.threads), "-o", folder + "/out", "-q"],
+                        "--log-every", "1", "--threads", str(a.threads), "-o", folder + "/out", "-q", *options],
                        check=True, stdout=subprocess.DEVNULL)
         log = [json.loads(line) for line in open(f"{folder}/out/run/seed-1/log.jsonl", encoding="utf-8")]
     log = [entry for entry in log if "tokens" in entry]
@@ -281,8 +283,9 @@ def bertie_speed(task, a):
 
 
 def speeds(task, a):
-    ways = {way: lambda way=way: torch_speed(task, a, way) for way in ("max", "longest", "grouped")}
+    ways = {way: lambda way=way: torch_speed(task, a, way) for way in ("max", "longest", "grouped", "grouped bf16")}
     ways["bertie"] = lambda: bertie_speed(task, a)
+    ways["bertie bf16"] = lambda: bertie_speed(task, a, "--bf16")
     epoch = sum(len(row["input_ids"]) for row in task.train)
     best = dict.fromkeys(ways, 0.0)
     for _ in range(a.rounds):
@@ -290,7 +293,9 @@ def speeds(task, a):
             best[way] = max(best[way], measure())
     for way, rate in best.items():
         print(json.dumps({"set": a.set, "model": pathlib.Path(a.model).name, "way": way, "tokens_per_second": rate,
-                          "epoch_minutes": epoch / rate / 60, "times_bertie": best["bertie"] / rate}), flush=True)
+                          "epoch_minutes": epoch / rate / 60,
+                          "times_bertie": best["bertie bf16" if way.endswith("bf16") else "bertie"] / rate}),
+              flush=True)
 
 
 def main():
@@ -305,6 +310,7 @@ def main():
     p.add_argument("--seeds", type=int, default=1)
     p.add_argument("--rows", type=int, default=0, help="the first so many rows to learn from (default: all)")
     p.add_argument("--max-length", type=int, help="(default: 128; for squad 384)")
+    p.add_argument("--bf16", action="store_true", help="products of bf16, as torch.autocast makes them")
     p.add_argument("--seconds", type=int, default=0, help="measure speed instead, so long each")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
@@ -314,6 +320,7 @@ def main():
     if a.like:
         done = json.loads(a.like.read_text())
         a.epochs, a.batch, a.rate = round(done["options"]["epochs"]), done["options"]["batch"], done["options"]["rate"]
+        a.bf16 = done["options"].get("bf16", False)
         a.seeds, a.max_length = len(done["seeds"]), done["options"]["max_length"]
     kind = {"conll": Tags, "squad": Answers}.get(a.set, Sentences)
     a.max_length = a.max_length or kind.LENGTH

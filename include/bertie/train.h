@@ -170,6 +170,7 @@ struct PretrainJob {
   // Of the mlm objectives only: share of tokens to mask; masked tokens of a sequence at most (0: as many as
   // mask_rate says); all pieces of a word or none.
   double mask_rate = 0.15;
+  std::optional<double> mask_rate_end = {};  // to which it goes over the run, in a straight line
   size_t max_predictions = 0;
   bool whole_words = false;
   double dropout = -1;     // below 0: as the config says

@@ -198,6 +198,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   PretrainingOptions data{.objective = objective,
                           .max_length = job.max_length,
                           .mask_rate = job.mask_rate,
+                          .mask_rate_end = job.mask_rate_end,
                           .max_predictions = job.max_predictions,
                           .whole_words = job.whole_words,
                           .seed = job.train.seed};
@@ -210,6 +211,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   setup.source = std::move(source);
   if (job.train.eval_every > 0 && has_held_out(job.data)) {
     data.held_out = true;
+    data.mask_rate = job.mask_rate_end.value_or(job.mask_rate), data.mask_rate_end = {};
     auto held_out = make_pretraining_source(job.data, tokenizer, data);
     const size_t sequences = held_out->sequences();
     setup.evaluate_on(std::move(held_out), sequences, job.train.eval_sequences);
@@ -294,6 +296,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
   if (job.train.bf16) description["bf16"] = true;
+  if (job.mask_rate_end) description["mask_rate_end"] = *job.mask_rate_end;
   description.update(setup.teaching);
   const auto config = nlohmann::ordered_json::parse(setup.config);
   for (const auto& [key, value] : config.items()) description["model's " + key] = value;

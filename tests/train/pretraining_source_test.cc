@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -370,6 +371,22 @@ TEST(PretrainingSource, TheHeldOutPartIsTheSameEveryTime) {
     ASSERT_GE(int32_t(made.document(s.ids[1])), last);
     last = int32_t(made.document(s.ids[1]));
   }
+}
+
+TEST(PretrainingSource, TheMaskRateGoesToItsEndOverTheRun) {
+  auto source = make_pretraining_source(shards().folder(), shards().tokenizer(),
+                                        {.max_length = 64, .mask_rate = 0.3, .mask_rate_end = 0.1});
+  for (const auto& [progress, rate] : {std::pair(0.0, 0.3), {0.5, 0.2}, {1.0, 0.1}}) {
+    source->set_progress(progress);
+    for (const MadeSequence& s : take(*source, 20))
+      EXPECT_EQ(s.rows.size(), std::max<size_t>(1, size_t(std::nearbyint(rate * double(s.ids.size())))));
+  }
+  auto other = make_pretraining_source(shards().folder(), shards().tokenizer(),
+                                       {.max_length = 64, .mask_rate = 0.3, .mask_rate_end = 0.2});
+  expect_error("other settings", [&] { other->seek(source->cursor()); });
+  expect_error("`mask_rate_end` 0 is not a share", [&] {
+    make_pretraining_source(shards().folder(), shards().tokenizer(), {.mask_rate_end = 0.0});
+  });
 }
 
 TEST(PretrainingSource, SaysWhatIsWrong) {

@@ -46,6 +46,7 @@ void check_task(const Settings& s) {
           {s.model_size.has_value(), "size"},
           {s.config.has_value(), "config"},
           {s.mask_rate.has_value(), "mask-rate"},
+          {s.mask_rate_end.has_value(), "mask-rate-end"},
           {s.max_predictions.has_value(), "max-predictions"},
           {s.whole_word, "whole-word"},
           {s.eval_sequences.has_value(), "eval-sequences"}},

@@ -34,6 +34,7 @@ PretrainJob pretrain_job(const Settings& s) {
   job.objective = s.objective.value_or(job.objective);
   job.max_length = s.max_length.value_or(job.max_length);
   job.mask_rate = s.mask_rate.value_or(job.mask_rate);
+  job.mask_rate_end = s.mask_rate_end;
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
   if (s.dropout) job.dropout = *s.dropout;

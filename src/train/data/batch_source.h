@@ -60,6 +60,8 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   virtual std::span<const TermSpec> terms() const = 0;
+  // Which share of the run is done, 0 … 1, before begin_step: for sources that change on the way.
+  virtual void set_progress(double) {}
   // Takes the next `count` sequences of the stream for a step.
   virtual void begin_step(size_t count) = 0;
   // Sequences first .. first+count-1 of this step into a storage for terms(). Calls with the same arguments

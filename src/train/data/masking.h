@@ -26,6 +26,7 @@ class Masking {
   // `rows`, and the tokens that were there to `targets`.
   void apply(std::span<int32_t> ids, int32_t first_row, Random& random, std::vector<int32_t>& rows,
              std::vector<int32_t>& targets);
+  void set_rate(double rate) { options_.rate = rate; }
   // How many of n tokens, where there are enough that are not special.
   size_t predictions(size_t n) const;
 

@@ -79,10 +79,16 @@ class Source : public PretrainingSource {
          {uint64_t(options.max_length), uint64_t(options.mask_rate * 1e9), uint64_t(options.max_predictions),
           uint64_t(options.whole_words), uint64_t(options.short_rate * 1e9), options.shuffled_tokens})
       identity_ = io::chain(identity_, part);
+    if (options.mask_rate_end) identity_ = io::chain(identity_, uint64_t(*options.mask_rate_end * 1e9));
     if (options.objective == Objective::kMaskedNext && documents < 2)
       throw Error("next-sentence prediction needs more than one document",
                   "an empty line ends a document; or `objective` mlm or mlm+sop", "objective");
     start_epoch(0);
+  }
+
+  void set_progress(double progress) override {
+    if (!masking_ || !options_.mask_rate_end) return;
+    masking_->set_rate(options_.mask_rate + progress * (*options_.mask_rate_end - options_.mask_rate));
   }
 
   void begin_step(size_t count) override {
@@ -193,9 +199,12 @@ class Source : public PretrainingSource {
     if (options_.max_length < least || options_.max_length > size_t{1} << 20)
       throw Error(fmt::format("sequences of {} tokens are not possible here", options_.max_length),
                   fmt::format("`max_length` from {} to {}", least, size_t{1} << 20), "max_length");
-    if (!(options_.mask_rate > 0 && options_.mask_rate <= 1))
-      throw Error(fmt::format("`mask_rate` {} is not a share above 0 and at most 1", options_.mask_rate),
-                  "`mask_rate` 0.15", "mask_rate");
+    const std::pair<const char*, double> rates[] = {{"mask_rate", options_.mask_rate},
+                                                    {"mask_rate_end", options_.mask_rate_end.value_or(0.15)}};
+    for (const auto& [field, rate] : rates)
+      if (!(rate > 0 && rate <= 1))
+        throw Error(fmt::format("`{}` {} is not a share above 0 and at most 1", field, rate),
+                    fmt::format("`{}` 0.15", field), field);
     if (!(options_.short_rate >= 0 && options_.short_rate <= 1))
       throw Error(fmt::format("`short_rate` {} is not a share", options_.short_rate), "`short_rate` 0.1",
                   "short_rate");

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,11 +36,12 @@ Objective objective_of(std::string_view name);
 
 struct PretrainingOptions {
   Objective objective = Objective::kMaskedNext;
-  size_t max_length = 128;     // of a sequence, special tokens included
-  double mask_rate = 0.15;     // of a sequence's tokens, special ones counted
-  size_t max_predictions = 0;  // masked in a sequence, at most; 0: no such limit
-  bool whole_words = false;    // mask all pieces of a word or none
-  double short_rate = 0.1;     // share of sequences that are shorter on purpose (not for causal)
+  size_t max_length = 128;                   // of a sequence, special tokens included
+  double mask_rate = 0.15;                   // of a sequence's tokens, special ones counted
+  std::optional<double> mask_rate_end = {};  // at the end of the run, to which it goes in a straight line
+  size_t max_predictions = 0;                // masked in a sequence, at most; 0: no such limit
+  bool whole_words = false;                  // mask all pieces of a word or none
+  double short_rate = 0.1;  // share of sequences that are shorter on purpose (not for causal)
   uint64_t seed = 0;
   uint64_t shuffled_tokens = uint64_t{1} << 27;  // text that is shuffled as one, or a shard if that is more
   // The held-out part: in the text's order, cut and masked the same in every epoch.

@@ -26,6 +26,7 @@ class TaughtSource final : public BatchSource {
   }
 
   std::span<const TermSpec> terms() const override { return terms_; }
+  void set_progress(double progress) override { source_->set_progress(progress); }
   void begin_step(size_t count) override { source_->begin_step(count); }
   void make(size_t first, size_t count, BatchStorage& into) override {
     source_->make(first, count, into);

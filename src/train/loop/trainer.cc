@@ -102,6 +102,7 @@ bool Trainer::finished() const { return fraction_at(agreed_seconds_) >= 1; }
 
 void Trainer::step() {
   open_log();
+  parts_.source.set_progress(fraction_at(agreed_seconds_));  // the last step's clock, which all ranks have
   agreed_seconds_ = seconds();
   std::optional<uint64_t> seed;
   if (parts_.dropout) seed = dropout_seed(options_.seed, step_);
