@@ -182,6 +182,29 @@ struct PretrainJob {
 // Throws Error; what was saved before is whole. Under mpirun all ranks call it (docs/scaling.md).
 BERTIE_API TrainResult pretrain(const PretrainJob& job, const TrainEvents& events = {});
 
+// How well a language model knows the held-out part of shards: masked tokens (or the next ones), and next
+// sentences where it has a head for them.
+struct LanguageModelJob {
+  std::string model;
+  std::filesystem::path data;  // shards of bertie::prepare, with the model's own vocabulary
+  size_t max_length = 128;     // of a sequence, special tokens included
+  double mask_rate = 0.15;
+  bool whole_words = false;
+  size_t sequences = 0;  // spread over all of it; 0: all
+  uint64_t seed = 1;     // of the masks
+  int threads = 0;       // 0: one for every core
+  std::function<void(size_t done, size_t all)> progress = {};
+};
+struct LanguageModelScores {
+  size_t sequences = 0;
+  uint64_t tokens = 0;  // read
+  std::vector<Metric> metrics = {};
+  // What a token costs, in bits, times tokens for each byte of text: so that vocabularies compare. Of a
+  // masked model the tokens around are known, so it is no measure of compression.
+  double bits_per_byte = 0;
+};
+BERTIE_API LanguageModelScores evaluate(const LanguageModelJob& job);  // throws Error
+
 // Steps of pre-training on random data with BERT's masks (15%) and pairs: for measuring.
 class BERTIE_API PretrainBenchmark {
  public:

@@ -46,12 +46,18 @@ std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all) {
   return options;
 }
 
+std::vector<Choice> evaluate_choices() {
+  std::vector<Choice> choices = task_choices();
+  choices.push_back({"lm", "held-out text: masked tokens and next sentences", kLanguageModel});
+  return choices;
+}
+
 std::vector<Command> evaluate_commands() {
   return {
       {.name = "evaluate",
        .words = "KIND",
        .most_words = 1,
-       .summary = "how good a model is on labelled data",
+       .summary = "how good a model is on labelled data, or on held-out text",
        .about =
            "Predicts every row of --data and counts as the official scorers do: accuracy, F1, Matthews and "
            "correlations as scikit-learn and SciPy, entities as conlleval and seqeval, answers as SQuAD's "
@@ -60,14 +66,17 @@ std::vector<Command> evaluate_commands() {
            "--data takes CSV, TSV (GLUE's as they come), JSON lines, CoNLL columns or SQuAD's JSON, plain "
            "or packed. --compare puts a second model beside the first, on the same rows, and says whether "
            "the difference may be chance.\n\n"
+           "lm is for language models: --data is a folder of shards, and what is read is its held-out part, "
+           "with the paper's masks.\n\n"
            "With --json, an object for each model: model, task, rows, metric, scores, intervals, classes, "
            "labels and confusion; then, with --compare, one for the difference.",
-       .choices = task_choices(),
+       .choices = evaluate_choices(),
        .options = chapters(
            {{{.name = "data",
               .letter = 'd',
               .argument = "FILE",
-              .help = "rows with the right labels or answers; - is standard input",
+              .help = "rows with the right labels or answers, - is standard input; for lm shards of bertie "
+                      "prepare",
               .to = &Settings::data},
              {.name = "compare", .argument = "MODEL", .help = "a second model", .to = &Settings::compare},
              {.name = "metric",
@@ -133,6 +142,7 @@ std::vector<Command> evaluate_commands() {
                      "entities, and a page of mistakes"},
                     {"bertie evaluate pair -m large --compare small --data MRPC/dev.tsv --metric f1",
                      "is the difference chance?"},
+                    {"bertie evaluate lm -m run/best --data shards", "a language model, on held-out text"},
                     {"bertie evaluate answer -m answers --data dev-v2.0.json --threshold -1.5 --json",
                      "SQuAD 2.0, for programs"}},
        .run = evaluate_command}};

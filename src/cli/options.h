@@ -96,7 +96,7 @@ struct Choice {
 
 enum class Benchmark { kEncode, kGenerate, kPretrain, kAttention, kLoad, kTokenize, kGemm };
 enum class ResultFormat { kJson, kCsv, kTsv };
-inline constexpr int kDistillLm = 100;  // beside the numbers of TaskKind
+inline constexpr int kLanguageModel = 100;  // beside the numbers of TaskKind
 enum class Shell { kBash, kZsh, kFish };
 
 struct Option {

@@ -5,6 +5,11 @@
 
 namespace bertie::cli {
 
+void refuse(std::initializer_list<std::pair<bool, const char*>> given, std::string_view why) {
+  for (const auto& [is_given, name] : given)
+    if (is_given) throw UsageError(fmt::format("--{} is {}", name, why), "leave it out");
+}
+
 InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how)
     : inputs_(inputs), how_(how), progress_(settings, how.shows_results) {}
 

@@ -1,10 +1,12 @@
 #pragma once
 // What the commands over many inputs share: going through them, warnings, and scores for the eye.
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bertie/json.h"
@@ -17,6 +19,9 @@
 #include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
+
+// UsageError for an option that was given and would do nothing: "--stride is for tasks".
+void refuse(std::initializer_list<std::pair<bool, const char*>> given, std::string_view why);
 
 struct ForEach {
   std::string_view what = "texts";  // are the inputs

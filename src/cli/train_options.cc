@@ -393,7 +393,7 @@ std::vector<Option> teacher_options() {
 
 std::vector<Choice> student_choices() {
   std::vector<Choice> choices = task_choices();
-  choices.push_back({"lm", "a language model, to be fine-tuned later", kDistillLm});
+  choices.push_back({"lm", "a language model, to be fine-tuned later", kLanguageModel});
   return choices;
 }
 

@@ -64,6 +64,19 @@ std::string to_json(const TrainResult& result, std::string_view resume) {
   return json.end_object().take();
 }
 
+std::string to_json(const LanguageModelScores& scores, std::string_view model) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", model)
+      .field("sequences", scores.sequences)
+      .field("tokens", scores.tokens);
+  for (const Metric& m : scores.metrics)
+    json.field(m.name + "_loss", m.loss)
+        .field(m.name + "_accuracy", m.accuracy)
+        .field(m.name + "_count", m.count);
+  return json.field("bits_per_byte", scores.bits_per_byte).end_object().take();
+}
+
 std::string to_json(const FinetuneResult& result, std::string_view resume) {
   JsonWriter json;
   json.begin_object().field("folder", result.folder.string()).field("ended", kEnds[size_t(result.end)]);

@@ -77,6 +77,21 @@ TEST_F(Pretrain, MakesAModelThatRuns) {
   const Result filled = run({"fill-mask", "-m", folder_ / "run/last", "--json", "you found [MASK] ."});
   EXPECT_EQ(filled.code, 0) << filled.err;
   EXPECT_EQ(run({"next-sentence", "-m", folder_ / "run/best", "you", "me"}).code, 0);
+  const std::vector<std::string> known = {
+      "evaluate", "lm", "-m", folder_ / "run/best", "--data", *shards_ / "data", "--max-length", "32"};
+  const Result scores = run(known);
+  EXPECT_EQ(scores.code, 0) << scores.err;
+  EXPECT_NE(scores.out.find("next sentences "), std::string::npos) << scores.out;
+  EXPECT_NE(scores.out.find(" bits for each byte of text; "), std::string::npos) << scores.out;
+  std::vector<std::string> exact = known;
+  exact.push_back("--json");
+  const json same = json::parse(run(exact).out);
+  EXPECT_GT(same["token_count"].get<double>(), 100);
+  EXPECT_GT(same["bits_per_byte"].get<double>(), 0.1);
+  exact.insert(exact.end(), {"--stride", "4"});
+  const Result refused = run(exact);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--stride is for tasks"), std::string::npos) << refused.err;
 }
 
 TEST_F(Pretrain, LearnsAndSaysSoInJson) {

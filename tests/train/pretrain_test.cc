@@ -23,8 +23,10 @@ struct Small {
 
   Small() {
     std::string text;
-    for (int i = 0; i < 60; ++i)
-      text += i % 2 ? "one two. three one.\n\n" : "two three two.\nthree. one two.\n\n";
+    for (int i = 0; i < 60; ++i) {
+      for (int bit = 1; bit < 64; bit *= 2) text += i & bit ? "one " : "two ";  // no two documents are alike
+      text += i % 2 ? ".\none two. three one.\n\n" : ".\ntwo three two.\nthree. one two.\n\n";
+    }
     const fs::path vocab =
         folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\ntwo\nthree\n.\n");
     prepare({.texts = {.inputs = {folder.write("text", text).string()}},
@@ -114,6 +116,28 @@ TEST(Pretrain, WeightsThatAreNotFiniteAreAnErrorThatNamesTheTensor) {
     EXPECT_EQ(field_of([&] { pretrain(job); }), "from");
     EXPECT_FALSE(fs::exists(job.train.out)) << "nothing was written";
   }
+}
+
+TEST(EvaluateLanguageModel, CountsAsTheRunItselfDid) {
+  Small small;
+  small.job.train.eval_sequences = 0;
+  EvalResult of_run;
+  const TrainResult result = pretrain(small.job, {.evaluated = [&](const EvalResult& r) { of_run = r; }});
+  LanguageModelJob job{.model = result.checkpoint.string(), .data = small.job.data, .max_length = 16};
+  const LanguageModelScores scores = evaluate(job);
+  EXPECT_EQ(scores.sequences, of_run.sequences);
+  ASSERT_EQ(scores.metrics.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(scores.metrics[i].name, of_run.metrics[i].name);
+    EXPECT_NEAR(scores.metrics[i].loss, of_run.metrics[i].loss, 1e-9);
+    EXPECT_EQ(scores.metrics[i].accuracy, of_run.metrics[i].accuracy);
+    EXPECT_EQ(scores.metrics[i].count, of_run.metrics[i].count);
+  }
+  EXPECT_NEAR(scores.bits_per_byte, scores.metrics[0].loss / std::log(2) / 3.4, 0.05) << "3.4 bytes a token";
+  job.sequences = 2;
+  EXPECT_EQ(evaluate(job).sequences, 2u);
+  job.max_length = 17;
+  EXPECT_EQ(field_of([&] { evaluate(job); }), "max_length");
 }
 
 TEST(PretrainBenchmark, TakesSteps) {

@@ -1,21 +1,11 @@
 // bertie distill
-#include <initializer_list>
-#include <utility>
-
 #include "bertie/config.h"
 #include "bertie/hub.h"
 #include "cli/commands/training.h"
+#include "cli/task.h"
 
 namespace bertie::cli {
 namespace {
-
-using Given = std::initializer_list<std::pair<bool, const char*>>;
-
-// Options that would do nothing.
-void refuse(const Given& options, const char* why) {
-  for (const auto& [given, name] : options)
-    if (given) throw UsageError(fmt::format("--{} is {}", name, why), "leave it out");
-}
 
 void check_language_model(const Settings& s) {
   refuse({{s.train_file.has_value(), "train"},
@@ -68,7 +58,7 @@ int distill_command(const Settings& settings) {
   if (settings.layers && (settings.model || settings.model_size || settings.config))
     throw UsageError("a student begins as layers of its teacher or as a model of its own",
                      "--layers, or the other, alone");
-  if (settings.first_word == kDistillLm) {
+  if (settings.first_word == kLanguageModel) {
     check_language_model(settings);
     return run_pretraining(language_model_job(settings), settings);
   }

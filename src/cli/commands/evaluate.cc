@@ -7,6 +7,7 @@
 
 #include "bertie/files.h"
 #include "bertie/json.h"
+#include "cli/commands/evaluate_lm.h"
 #include "cli/model.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
@@ -198,6 +199,7 @@ void write_files(const Settings& settings, const Dataset& data, const Prediction
 }  // namespace
 
 int evaluate_command(const Settings& settings) {
+  if (settings.first_word == kLanguageModel) return evaluate_lm(settings);
   check_files(settings);
   const Head head = head_of(TaskKind(settings.first_word));
   Settings tasks = settings;
