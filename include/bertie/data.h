@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bertie/export.h"
+#include "bertie/files.h"
 
 namespace bertie {
 
@@ -75,7 +76,7 @@ struct PrepareOptions {
   TextOptions texts = {};
   std::filesystem::path out = {};  // a folder, made where it is missing
   // A tokenizer's file or folder. Copied into `out`, so that Tokenizer::load(out) gives the same one.
-  std::filesystem::path tokenizer = {};
+  ModelFiles tokenizer = std::filesystem::path();
   bool cased = false;   // `tokenizer` is a vocab.txt of a cased model
   double held_out = 0;  // share of documents for evaluation, in shards of their own; chosen by their content
   size_t shard_bytes = size_t{64} << 20;  // size at which a shard is full

@@ -36,6 +36,10 @@ struct BERTIE_API Hub {
 BERTIE_API std::filesystem::path find_model(const std::string& name_or_folder,
                                             const Hub& hub = Hub::from_environment());
 
+// Names of the models that are part of the program, and need no file: bertie-mini, and below it what was
+// fine-tuned from it. Where a folder has such a name, the folder is meant.
+BERTIE_API std::vector<std::string> embedded_models();
+
 struct PullProgress {
   std::string_view file;
   uint64_t done = 0, total = 0;   // bytes of all files that were not here; total may still grow at the start

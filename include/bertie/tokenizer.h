@@ -101,8 +101,8 @@ class BERTIE_API Tokenizer {
   // of these that is there, or the one whose path is given. tokenizer_config.json, special_tokens_map.json,
   // added_tokens.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const ModelFiles& files);
-  // The file that load would read in a directory; empty if there is none.
-  static std::filesystem::path file_in(const std::filesystem::path& directory);
+  // The file that load would read; empty if there is none.
+  static std::string file_in(const ModelFiles& files);
   // A vocab.txt with your own settings; or its text, one token per line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});
   static Tokenizer from_vocab_text(std::string_view lines, const TokenizerOptions& options = {});

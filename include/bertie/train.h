@@ -163,7 +163,7 @@ struct PretrainJob {
   // The model: a size (tiny, mini, small, medium, base, large) or a config.json, not both; or `from`'s own.
   std::string size = {};
   std::filesystem::path config = {};
-  std::filesystem::path from = {};    // a checkpoint whose weights are the start
+  std::string from = {};              // a checkpoint whose weights are the start
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
   Teaching teaching = {};             // with the objectives mlm and causal: a student of a language model
   size_t max_length = 128;            // of a sequence, special tokens included

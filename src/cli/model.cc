@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -11,61 +12,119 @@
 
 namespace bertie::cli {
 
-bool has_model(const Settings& settings) {
+namespace {
+
+constexpr const char* kFolder =
+    "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt";
+constexpr std::string_view kGive = "--model NAME (after bertie pull NAME) or --model DIR";
+
+// What each work takes: a head, and the embedded model that has it; or what no embedded model does, and how
+// to get one that does.
+struct Needs {
+  std::optional<Head> head;
+  std::string_view embedded, cannot = {}, get = {};
+};
+Needs needs_of(Work work) {
+  switch (work) {
+    case Work::kRead:
+      break;
+    case Work::kFillMask:
+      return {Head::kMaskedLm, "bertie-mini"};
+    case Work::kNextSentence:
+      return {Head::kNextSentence, "bertie-mini"};
+    case Work::kClassify:
+      return {Head::kClassify, "bertie-mini/sentiment"};
+    case Work::kTag:
+      return {Head::kTag, "bertie-mini/entities"};
+    case Work::kPair:
+      return {Head::kClassify, "", "judge pairs of texts",
+              "bertie finetune pair --train PAIRS.tsv -o pairs makes one, then --model pairs"};
+    case Work::kAnswer:
+      return {Head::kAnswer, "", "answer questions",
+              "bertie finetune answer --train QUESTIONS.json -o answers makes one, then --model answers"};
+    case Work::kWrite:
+      return {Head::kCausalLm, "", "write", "bertie pull gpt2, then --model gpt2"};
+  }
+  return {{}, "bertie-mini"};
+}
+
+bool is_embedded(std::string_view name) {
+  const std::vector<std::string> there = embedded_models();
+  return std::find(there.begin(), there.end(), name) != there.end();
+}
+
+}  // namespace
+
+Work work_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kPair:
+      return Work::kPair;
+    case TaskKind::kTag:
+      return Work::kTag;
+    case TaskKind::kAnswer:
+      return Work::kAnswer;
+    case TaskKind::kClassify:
+      break;
+  }
+  return Work::kClassify;
+}
+
+bool names_model(const Settings& settings) {
   const char* variable = std::getenv("BERTIE_MODEL");
   return settings.model || (variable && *variable);
 }
 
-std::string model_name(const Settings& settings) {
-  if (!has_model(settings))
-    throw UsageError(
-        "no model was given",
-        "--model NAME (after bertie pull NAME) or --model DIR; once for all: export BERTIE_MODEL=NAME");
-  return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
+std::string model_name(const Settings& settings, Work work) {
+  if (names_model(settings)) return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
+  const Needs needs = needs_of(work);
+  if (is_embedded(needs.embedded)) return std::string(needs.embedded);
+  if (needs.cannot.empty())
+    throw UsageError("no model was given", fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive));
+  throw UsageError(fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),
+                   fmt::format("{}; or {}", needs.get, kGive));
 }
 
-std::string tokenizer_directory(const Settings& settings) {
+ModelFiles tokenizer_files(const Settings& settings) {
   const std::string name = model_name(settings);
   try {
-    return find_model(name).string();
+    ModelFiles files(name);
+    if (!files.only().empty())
+      throw Error(fmt::format("there is no model {}: it is not a folder", in_quotes(name)), kFolder);
+    return files;
   } catch (const Error& error) {
     throw Error(fmt::format("{}{}", error.what(), settings.model ? "" : " (from $BERTIE_MODEL)"),
                 error.hint());
   }
 }
 
-std::string model_directory(const Settings& settings) {
-  const std::string name = tokenizer_directory(settings);
-  if (ModelFiles(std::filesystem::path(name)).is_model()) return name;
-  if (settings.model && name != *settings.model)  // in the cache, but not all of it
+ModelFiles model_files(const Settings& settings, Work work) {
+  if (!names_model(settings)) return model_name(settings, work);
+  const ModelFiles files = tokenizer_files(settings);
+  if (files.is_model()) return files;
+  if (settings.model && files.name() != *settings.model)  // in the cache, but not all of it
     throw Error(fmt::format("the model {} is not complete: {} has no config.json", in_quotes(*settings.model),
-                            in_quotes(name)),
+                            in_quotes(files.name())),
                 fmt::format("bertie pull {}", *settings.model));
-  throw Error(fmt::format("{} is not a model: it has no config.json", in_quotes(name)),
-              "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt");
+  throw Error(fmt::format("{} is not a model: it has no config.json", in_quotes(files.name())), kFolder);
 }
 
 WeightFormat weight_format(const Settings& settings) {
   return WeightFormat(settings.precision.value_or(int(WeightFormat::kFloat32)));
 }
 
-TextModel load_model(const Settings& settings) {
-  return load(std::filesystem::path(model_directory(settings)),
-              {.threads = int(settings.threads.value_or(0)),
-               .max_length = settings.max_length.value_or(0),
-               .strict = settings.strict,
-               .warning =
-                   [quiet = settings.quiet](std::string_view what) {
-                     if (!quiet)
-                       warn(what,
-                            "--strict takes no such model; bertie convert --drop-unknown makes one without");
-                   },
-               .format = weight_format(settings)});
-}
-
-TextModel load_model(const Settings& settings, Head head) {
-  TextModel model = load_model(settings);
-  model.require(head);
+TextModel load_model(const Settings& settings, Work work) {
+  TextModel model = load(
+      model_files(settings, work),
+      {.threads = int(settings.threads.value_or(0)),
+       .max_length = settings.max_length.value_or(0),
+       .strict = settings.strict,
+       .warning =
+           [quiet = settings.quiet](std::string_view what) {
+             if (!quiet)
+               warn(what, "--strict takes no such model; bertie convert --drop-unknown makes one without");
+           },
+       .format = weight_format(settings)});
+  if (const std::optional<Head> head = needs_of(work).head) model.require(*head);
   return model;
 }
 

@@ -1,24 +1,30 @@
 #pragma once
-// The model that --model or $BERTIE_MODEL names.
+// The model that --model or $BERTIE_MODEL names, or else the one that is part of the program.
 #include <string>
 #include <string_view>
 
+#include "bertie/dataset.h"
 #include "bertie/text_model.h"
 #include "cli/options.h"
 
 namespace bertie::cli {
 
-bool has_model(const Settings& settings);
-std::string model_name(const Settings& settings);  // as it was given; UsageError where it was not
-// Its folder, which may be given by its path or by a name in the cache; a UsageError that says how to give
-// one where there is none, an Error where it is not there.
-std::string model_directory(const Settings& settings);      // with config.json in it
-std::string tokenizer_directory(const Settings& settings);  // perhaps nothing but a tokenizer
+// What a model is wanted for.
+enum class Work { kRead, kFillMask, kNextSentence, kClassify, kPair, kTag, kAnswer, kWrite };
+Work work_of(TaskKind kind);
+
+bool names_model(const Settings& settings);  // false: the embedded one is meant
+// As it was given, or else the name of the embedded one that does this work: a UsageError that says how to
+// get a model that does it where none of them can.
+std::string model_name(const Settings& settings, Work work = Work::kRead);
+// Its files: a folder's, given by its path or by a name in the cache, or embedded ones. Error where they are
+// not there.
+ModelFiles model_files(const Settings& settings, Work work = Work::kRead);  // with config.json
+ModelFiles tokenizer_files(const Settings& settings);                       // perhaps nothing but a tokenizer
 
 WeightFormat weight_format(const Settings& settings);  // --precision
-// The model, with --threads, --max-length, --precision and --strict; with a head, only if the model has it.
-TextModel load_model(const Settings& settings);
-TextModel load_model(const Settings& settings, Head head);
+// The model, with --threads, --max-length, --precision and --strict; an Error where it cannot do the work.
+TextModel load_model(const Settings& settings, Work work = Work::kRead);
 
 // UsageError where --layer or --head is beyond what "this model" (the owner) has.
 void check_layer_and_head(const Settings& settings, size_t layers, size_t heads, std::string_view owner);

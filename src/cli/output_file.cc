@@ -49,7 +49,8 @@ void check_not_read(const Settings& settings, const fs::path& path,
   if (settings.context) read.push_back(*settings.context);
   if (settings.vocab) read.push_back(*settings.vocab);
   try {
-    if (has_model(settings)) read.push_back(tokenizer_directory(settings));
+    if (names_model(settings))
+      if (const auto folder = tokenizer_files(settings).folder()) read.push_back(folder->string());
   } catch (const Error&) {  // there is none: then it is not read
   }
   for (const std::string& name : read)

@@ -1,13 +1,15 @@
 // A ModelFiles from what somebody typed: a path, or a model's name.
 #include "bertie/files.h"
 #include "bertie/hub.h"
+#include "hub/embedded.h"
 
 namespace bertie {
 namespace {
 
-std::filesystem::path resolve(const std::string& path_or_name) {
+ModelFiles resolve(const std::string& path_or_name) {
   std::error_code error;
-  if (std::filesystem::exists(path_or_name, error)) return path_or_name;
+  if (std::filesystem::exists(path_or_name, error)) return std::filesystem::path(path_or_name);
+  if (const std::optional<ModelFiles> embedded = hub::embedded_model(path_or_name)) return *embedded;
   return find_model(path_or_name);
 }
 

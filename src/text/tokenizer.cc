@@ -296,9 +296,8 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-fs::path Tokenizer::file_in(const fs::path& directory) {
-  const std::string file = text::find_tokenizer_file(directory);
-  return file.empty() ? fs::path() : directory / file;
+std::string Tokenizer::file_in(const ModelFiles& files) {
+  return text::find_tokenizer_file(files);
 }
 Tokenizer Tokenizer::load(const ModelFiles& files) { return Tokenizer(text::load_tokenizer(files)); }
 Tokenizer Tokenizer::from_vocab(const fs::path& file, const TokenizerOptions& options) {

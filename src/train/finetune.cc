@@ -105,13 +105,13 @@ class Finetuning {
         if (first_rank() && events_.taught) events_.taught(done, all);
         return events_.stop && events_.stop();
       });
-    const fs::path folder = setup_.teacher->folder();
+    const ModelFiles teacher = setup_.teacher->files();
     setup_.teacher.reset();
     if (!first_rank() || !evaluates()) return;
     std::optional<SeedResult> before;
     if (job_.train.resume && fs::exists(kept))
       before = seed_from_json(std::string(io::MappedFile(kept).text()), kept.string(), key_);
-    result_.teacher = before ? before->scores : measure(load(folder, {.threads = threads_})).scores;
+    result_.teacher = before ? before->scores : measure(load(teacher, {.threads = threads_})).scores;
     if (!before) write_file(kept, seed_json({.scores = result_.teacher}, key_));
   }
 

@@ -50,12 +50,12 @@ void check_choice(const PretrainJob& job) {
 
 // A teacher of words, for the data's tokenizer.
 struct WordTeacher {
-  fs::path folder;
+  ModelFiles files;
   Model model;
 
   WordTeacher(const std::string& name, const Tokenizer& tokenizer, Head head)
-      : folder(find_model(name)), model(Model::load(folder)) {
-    const Tokenizer its = Tokenizer::load(folder);
+      : files(name), model(Model::load(files)) {
+    const Tokenizer its = Tokenizer::load(files);
     bool same = its.vocab_size() == tokenizer.vocab_size();
     for (size_t id = 0; same && id < its.vocab_size(); ++id)
       same = its.token(int32_t(id)) == tokenizer.token(int32_t(id));
@@ -79,7 +79,9 @@ void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabu
                 fmt::format("`max_length` {}", positions), "max_length");
 }
 
-fs::path config_file(const PretrainJob& job) { return job.config.empty() ? job.from : job.config; }
+std::string config_file(const PretrainJob& job) {
+  return job.config.empty() ? job.from : job.config.string();
+}
 
 // The model's shape, for the tokenizer that made the data.
 Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal) {
@@ -88,13 +90,13 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
     config = config_of_size(job.size, causal);
     config.vocabulary = tokenizer.vocab_size();
     if (!job.teaching.teacher.empty())  // its table may be longer than its tokenizer
-      config.vocabulary = Config::load(find_model(job.teaching.teacher)).vocabulary;
+      config.vocabulary = Config::load(job.teaching.teacher).vocabulary;
     if (causal)
       config.bos_id = config.eos_id = end_of_text(tokenizer);
     else
       config.pad_id = std::max(tokenizer.pad_id(), 0);
   } else if (config_file(job).empty()) {
-    config = Config::load(find_model(job.teaching.teacher));
+    config = Config::load(job.teaching.teacher);
     config.layers = student_layers(job.teaching, config.layers).size();
   } else {
     config = Config::load(config_file(job));
@@ -183,7 +185,7 @@ void add_teacher(const PretrainJob& job, const Tokenizer& tokenizer, const Confi
       .temperature = float(t.temperature),
       .threads = threads};
   setup.source = make_taught_source(std::move(setup.source), teacher.model, how);
-  setup.teaching = {{"teacher", t.teacher},           {"teacher's weights", weights_checksum(teacher.folder)},
+  setup.teaching = {{"teacher", t.teacher},           {"teacher's weights", weights_checksum(teacher.files)},
                     {"temperature", t.temperature},   {"hard_weight", how.hard_weight},
                     {"soft_weight", how.soft_weight}, {"hidden_weight", how.hidden_weight}};
   if (!job.from.empty() || !job.size.empty() || !job.config.empty()) return;
@@ -253,8 +255,6 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
   check_choice(given);
   PretrainJob job = given;
   job.train = with_defaults(job.train);
-  if (std::error_code error; !job.from.empty() && !fs::exists(job.from, error))
-    job.from = find_model(job.from.string());
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
                            .recompute = job.recompute,
                            .bf16 = job.train.bf16};
@@ -274,12 +274,12 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
                                        : "prepare the data with `held_out` 0.01 to have one"));
   const bool of_teacher = !setup.start.layers.empty();
   if (!job.from.empty() || of_teacher) {
-    const fs::path from = of_teacher ? find_model(job.teaching.teacher) : job.from;
+    const ModelFiles from = of_teacher ? job.teaching.teacher : job.from;
     const std::vector<std::string> fresh = setup.learner->load(from, setup.start);
-    check_finite(*setup.learner, from.string(), of_teacher ? "teacher" : "from");
+    check_finite(*setup.learner, from.name(), of_teacher ? "teacher" : "from");
     if (!fresh.empty())
       tell(events.note,
-           fmt::format("{} has no {}{}: fresh ones are taken", from.string(), fresh[0],
+           fmt::format("{} has no {}{}: fresh ones are taken", from.name(), fresh[0],
                        fresh.size() > 1 ? fmt::format(" and {} more tensors", fresh.size() - 1) : ""));
   }
   if (setup.unused >= kMuchUnused)

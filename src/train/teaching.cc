@@ -23,12 +23,6 @@ constexpr size_t kPart = 256;          // sequences that are computed and kept a
 constexpr size_t kBatchTokens = 4096;  // that the teacher reads at once
 constexpr std::string_view kMagic = "bertie teacher 1";
 
-fs::path teacher_folder(const std::string& name) {
-  const ModelFiles files = transformer_files(ModelFiles(name));
-  if (!files.folder()) throw Error("a teacher is a folder or a name", "`teacher` FOLDER", "teacher");
-  return *files.folder();
-}
-
 // Logits, part after part: the magic word, the key, then of each part how many numbers, the numbers, and
 // their checksum. What comes after the last whole part is written anew.
 class LogitsFile {
@@ -117,10 +111,10 @@ void check_teaching(const Teaching& t) {
     throw Error("with weights of 0 there is nothing to learn", "a `soft_weight` above 0", "soft_weight");
 }
 
-uint64_t weights_checksum(const fs::path& folder) {
-  const io::SafeTensors files = io::SafeTensors::open(folder);
+uint64_t weights_checksum(const ModelFiles& files) {
+  const io::SafeTensors all = io::SafeTensors::open(files);
   uint64_t sum = 0;
-  for (const io::TensorInfo& t : files.tensors()) sum = io::checksum(t.data, sum);
+  for (const io::TensorInfo& t : all.tensors()) sum = io::checksum(t.data, sum);
   return sum;
 }
 
@@ -131,10 +125,10 @@ std::optional<Problem> problem_of(const Config& config, TaskKind kind) {
 }
 
 TaskTeacher::TaskTeacher(const std::string& name, TaskKind kind, int threads)
-    : folder_(teacher_folder(name)),
+    : files_(transformer_files(ModelFiles(name))),
       kind_(kind),
-      tokenizer_(Tokenizer::load(folder_)),
-      model_(Model::load(folder_)),
+      tokenizer_(Tokenizer::load(files_)),
+      model_(Model::load(files_)),
       run_(model_, threads) {
   if (!model_.has(head_of(kind)))
     throw Error(fmt::format("the teacher {} was not trained to {}", name, name_of(kind)),
@@ -179,7 +173,7 @@ SoftTargets TaskTeacher::soft_targets(const Request& request, Collective& ranks,
   if (answers && soft.tokens != request.tokens)
     throw Error("the teacher reads other tokens than the student, and answers are places among them",
                 "a student with the teacher's tokenizer", "teacher");
-  const uint64_t key = io::chain(weights_checksum(folder_), soft.tokens);
+  const uint64_t key = io::chain(weights_checksum(files_), soft.tokens);
   check_same_run(ranks, {{"teacher", key}});
   const auto before = [&](size_t s) {  // rows of logits before sequence s
     return tags ? all.target_starts[s] : answers ? all.starts[s] : s;
@@ -203,7 +197,7 @@ SoftTargets TaskTeacher::soft_targets(const Request& request, Collective& ranks,
       ranks.start_sum(now);  // the others' numbers are still 0
       ranks.finish_sums();
       if (!std::ranges::all_of(now, [](float x) { return std::isfinite(x); }))
-        throw Error(fmt::format("{}: the teacher gives numbers that are not finite", folder_.string()),
+        throw Error(fmt::format("{}: the teacher gives numbers that are not finite", files_.name()),
                     "another teacher", "teacher");
       if (file) file->write(now);
     }

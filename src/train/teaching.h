@@ -18,8 +18,8 @@ namespace bertie {
 std::vector<size_t> student_layers(const Teaching& teaching, size_t teacher_layers);
 // Error unless weights and temperature make sense.
 void check_teaching(const Teaching& teaching);
-// Of the weights in a model's folder: to tell a teacher from another of the same name.
-uint64_t weights_checksum(const std::filesystem::path& folder);
+// Of a model's weights: to tell a teacher from another of the same name.
+uint64_t weights_checksum(const ModelFiles& files);
 // What the labels of a model for texts are; nothing for other kinds.
 std::optional<Problem> problem_of(const Config& config, TaskKind kind);
 
@@ -29,7 +29,7 @@ class TaskTeacher {
   // Error where it has no head for the task.
   TaskTeacher(const std::string& name, TaskKind kind, int threads);
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const ModelFiles& files() const { return files_; }
   const Config& config() const { return model_.config(); }
   // What it reads of a row at most, if it is not asked to read less.
   size_t max_length() const;
@@ -50,7 +50,7 @@ class TaskTeacher {
  private:
   void logits_of(const EncodedTasks& all, size_t first, size_t end, std::span<float> out);
 
-  std::filesystem::path folder_;
+  ModelFiles files_;
   TaskKind kind_;
   Tokenizer tokenizer_;
   Model model_;

@@ -257,7 +257,7 @@ TEST_F(Prepare, AnotherTokenizersFilesAreNotLeftBesideTheShards) {
   }
   fs::remove(o.out / "tokenizer.json");
   prepare(o);
-  const fs::path given =
+  const ModelFiles given =
       std::exchange(o.tokenizer, folder_.write("other.txt", std::string(kVocab) + "more\n"));
   prepare(o);  // what an earlier run wrote, it may replace
   o.tokenizer = given;

@@ -42,7 +42,7 @@ std::string in_its_sentence(const CodePoints& context, Offset place, const Style
 
 int answer_command(const Settings& settings) {
   Inputs inputs = inputs_of(settings);
-  const TextModel model = load_model(settings, Head::kAnswer);
+  const TextModel model = load_model(settings, Work::kAnswer);
   const Style style = Style::for_output();
   AnswerOptions options{.top = settings.top.value_or(1),
                         .max_length = settings.max_length,

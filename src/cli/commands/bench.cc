@@ -190,7 +190,7 @@ int bench_generate(const Settings& settings) {
 int bench_load(const Settings& settings) {
   if (settings.words.size() < 2)
     throw UsageError("bench load needs a model", "bertie bench load all-MiniLM-L6-v2");
-  const std::filesystem::path model = find_model(settings.words[1]);
+  const ModelFiles model(settings.words[1]);
   std::vector<double> times;
   const Stopwatch begin;
   do {
@@ -221,9 +221,7 @@ int bench_tokenize(const Settings& settings) {
     throw UsageError("bench tokenize needs a tokenizer and a text file",
                      "bertie bench tokenize --model DIR_OR_VOCAB TEXT_FILE");
   // A tokenizer may be a file alone.
-  const Tokenizer tokenizer = Tokenizer::load(std::filesystem::is_regular_file(*settings.model)
-                                                  ? std::filesystem::path(*settings.model)
-                                                  : find_model(*settings.model));
+  const Tokenizer tokenizer = Tokenizer::load(*settings.model);
   const std::string& path = settings.words[1];
   std::ifstream in(path);
   if (!in) throw Error(fmt::format("cannot read {}", path));

@@ -22,7 +22,7 @@ std::string shown(float score, bool share) { return share ? percent(score) : fmt
 
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   ClassifyOptions options{.apply = Apply(settings.apply.value_or(int(Apply::kByProblem)))};
-  const TextModel model = load_model(settings, Head::kClassify);
+  const TextModel model = load_model(settings, pair ? Work::kPair : Work::kClassify);
   const std::string_view what = pair ? "pairs" : "texts";
   const Style style = Style::for_output();
   const size_t width = output_width();

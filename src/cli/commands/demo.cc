@@ -37,7 +37,7 @@ int demo_command(const Settings& settings) {
   print("{}\n", style.bold("\"You found me\": three words through self-attention"));
   print(steps_text(steps, {.query = 1, .brief = true}, style, std::min(output_width(), kMostWidth)));
   print("\nWhere each number comes from: {}\n", style.accent("bertie explain"));
-  if (has_model(settings)) {
+  if (names_model(settings)) {
     show_sentence(settings, style);
     print("\nYour turn: {}\n", style.accent(fmt::format("bertie attend {}--layer 1 --head 1 \"…\"",
                                                         settings.model ? "--model DIR " : "")));

@@ -47,7 +47,7 @@ PretrainJob language_model_job(const Settings& s) {
   PretrainJob job = pretrain_job(s);
   job.teaching = teaching_of(s);
   job.from = s.model.value_or("");
-  job.objective = Config::load(find_model(*s.teacher)).causal() ? "causal" : "mlm";
+  job.objective = Config::load(*s.teacher).causal() ? "causal" : "mlm";
   return job;
 }
 

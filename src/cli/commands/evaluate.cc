@@ -204,11 +204,12 @@ int evaluate_command(const Settings& settings) {
   const Head head = head_of(TaskKind(settings.first_word));
   Settings tasks = settings;
   if (head == Head::kAnswer) tasks.max_length.reset();  // that of windows
-  const TextModel model = load_model(tasks, head);
+  const Work work = work_of(TaskKind(settings.first_word));
+  const TextModel model = load_model(tasks, work);
   std::optional<TextModel> other;
   if (settings.compare) {
     tasks.model = settings.compare;
-    other = load_model(tasks, head);
+    other = load_model(tasks, work);
   }
   Dataset read = read_data(settings, model);
   const std::vector<std::string> written = read.labels;
@@ -223,7 +224,7 @@ int evaluate_command(const Settings& settings) {
     throw UsageError("two models are compared by the bootstrap, which --bootstrap 0 leaves out",
                      "--bootstrap 2000");
   ModelReport report(settings, scoring);
-  const Predictions predictions = report(model, model_name(settings), data);
+  const Predictions predictions = report(model, model_name(settings, work), data);
   write_files(settings, data, predictions, report.last(), scoring);
   if (!settings.compare) return 0;
   const Predictions others = report(*other, *settings.compare, data);
@@ -231,7 +232,7 @@ int evaluate_command(const Settings& settings) {
   if (settings.json)
     print(to_json(comparison) + "\n");
   else
-    print_comparison(comparison, model_name(settings), *settings.compare);
+    print_comparison(comparison, model_name(settings, work), *settings.compare);
   return 0;
 }
 

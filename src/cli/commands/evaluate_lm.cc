@@ -50,7 +50,7 @@ void print_scores(const LanguageModelScores& scores) {
 
 int evaluate_lm(const Settings& settings) {
   check(settings);
-  LanguageModelJob job{.model = model_name(settings), .data = *settings.data};
+  LanguageModelJob job{.model = model_name(settings, Work::kFillMask), .data = *settings.data};
   job.max_length = settings.max_length.value_or(job.max_length);
   job.threads = int(settings.threads.value_or(0));
   ProgressLine line(settings, false);

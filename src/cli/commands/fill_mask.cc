@@ -33,7 +33,7 @@ void check_targets(const Settings& settings, const Tokenizer& tokenizer) {
 
 int fill_mask_command(const Settings& settings) {
   Inputs inputs(settings);
-  const TextModel model = load_model(settings, Head::kMaskedLm);
+  const TextModel model = load_model(settings, Work::kFillMask);
   check_targets(settings, model.tokenizer());
   const Style style = Style::for_output();
   FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};

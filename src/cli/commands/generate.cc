@@ -34,7 +34,7 @@ std::string readable(std::string_view text) {
 int generate_command(const Settings& settings) {
   Inputs inputs(settings);
   GenerateOptions options = options_of(settings);
-  const TextModel model = load_model(settings, Head::kCausalLm);
+  const TextModel model = load_model(settings, Work::kWrite);
   const Style style = Style::for_output();
   if (!settings.json)
     options.on_text = [](std::string_view text) {

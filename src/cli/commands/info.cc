@@ -16,10 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // A snapshot's folder is called by its commit: then the name it was given by says more.
-std::string title_of(const Settings& named, const fs::path& directory) {
+std::string title_of(const Settings& named, const ModelFiles& files) {
   const std::string given = model_name(named);
-  if (directory != given) return printable(given);
-  const fs::path clean = directory.lexically_normal();
+  if (!files.folder() || *files.folder() != given) return printable(given);
+  const fs::path clean = fs::path(given).lexically_normal();
   return printable((clean.has_filename() ? clean : clean.parent_path()).filename().string());
 }
 
@@ -117,15 +117,15 @@ int info_command(const Settings& settings) {
       throw UsageError("the model was given twice, as a word and as --model", "bertie info MODEL");
     named.model = settings.words[0];
   }
-  const fs::path directory = model_directory(named);
-  const ModelInfo info = describe(directory, weight_format(settings));
+  const ModelFiles files = model_files(named);
+  const ModelInfo info = describe(files, weight_format(settings));
   if (settings.strict && !info.no_vectors.empty()) throw Error(info.no_vectors);
   if (settings.strict && !info.warnings.empty())
     throw Error(info.warnings[0], "bertie convert --drop-unknown leaves them out");
   if (settings.json) return print(to_json(info) + "\n"), 0;
   const Style style = Style::for_output();
   const auto row = [&](std::string_view name, const std::string& value) { print_row(style, name, value); };
-  print("{}\n\n", style.bold(title_of(named, directory)));
+  print("{}\n\n", style.bold(title_of(named, files)));
   info.transformer ? print_transformer(info, row) : print_model(info, row);
   if (!settings.quiet)
     for (const std::string& warning : info.warnings)

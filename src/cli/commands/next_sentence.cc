@@ -6,7 +6,7 @@ namespace bertie::cli {
 
 int next_sentence_command(const Settings& settings) {
   Inputs inputs(settings, kPairFields);
-  const TextModel model = load_model(settings, Head::kNextSentence);
+  const TextModel model = load_model(settings, Work::kNextSentence);
   const Style style = Style::for_output();
   const size_t width = std::max<size_t>(output_width(), 60);
   size_t cut_inputs = 0;

@@ -27,8 +27,6 @@ int prepare_command(const Settings& settings) {
   if (settings.words.empty())
     throw UsageError("prepare needs texts", "bertie prepare --vocab vocab.txt --out shards texts/");
   if (!settings.out) throw UsageError("prepare needs a folder for the shards", "--out shards");
-  if (!settings.vocab && !has_model(settings))
-    throw UsageError("no tokenizer was given", "--vocab vocab.txt, or --model DIR");
   if (settings.cased && !settings.vocab)
     throw UsageError("--cased tells how to read a vocab.txt, but none was given",
                      "--vocab vocab.txt --cased");
@@ -36,7 +34,8 @@ int prepare_command(const Settings& settings) {
   const Prepared prepared =
       prepare({.texts = text_options(settings, meter),
                .out = *settings.out,
-               .tokenizer = settings.vocab ? *settings.vocab : tokenizer_directory(settings),
+               .tokenizer = settings.vocab ? ModelFiles(std::filesystem::path(*settings.vocab))
+                                           : tokenizer_files(settings),
                .cased = settings.cased,
                .held_out = settings.held_out.value_or(0),
                .shard_bytes = settings.shard_size.value_or(64) << 20,

@@ -45,7 +45,7 @@ int tag_command(const Settings& settings) {
                      .stride = settings.stride,
                      .keep_outside = settings.keep_outside};
   Inputs inputs(settings, TaskKind::kTag);
-  const TextModel model = load_model(settings, Head::kTag);
+  const TextModel model = load_model(settings, Work::kTag);
   const Style style = Style::for_output();
   Kinds kinds;
   std::optional<TableWriter> rows = table_output(settings);

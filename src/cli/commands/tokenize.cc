@@ -15,13 +15,12 @@ Tokenizer load_tokenizer(const Settings& settings) {
     throw UsageError("--cased tells how to read a vocab.txt, but none was given",
                      "--vocab vocab.txt --cased");
   if (!settings.vocab) {
-    if (!has_model(settings)) throw UsageError("no tokenizer was given", "--vocab vocab.txt, or --model DIR");
-    const std::filesystem::path directory = tokenizer_directory(settings);
+    const ModelFiles files = tokenizer_files(settings);
     try {
-      return Tokenizer::load(directory);
+      return Tokenizer::load(files);
     } catch (const Error&) {  // an encoder-decoder's tokenizer may be of another kind: then say that instead
-      if (TransformerConfig::describes(directory))
-        Config::load(directory);  // throws: it is not one of those that run here
+      if (TransformerConfig::describes(files))
+        Config::load(files);  // throws: it is not one of those that run here
       throw;
     }
   }

@@ -238,26 +238,27 @@ class TokenizerCopy {
  public:
   TokenizerCopy(const PrepareOptions& options, const OutFolder& out) : out_(out) {
     std::error_code error;
-    const fs::path given = options.tokenizer;
-    const fs::path file = fs::is_directory(given, error) ? Tokenizer::file_in(given) : given;
-    const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
-    const auto add = [&](const fs::path& from, const std::string& name) {
-      if (fs::exists(from, error)) files_[name] = io::MappedFile(from).text();
+    const ModelFiles& given = options.tokenizer;
+    const fs::path file = Tokenizer::file_in(given);
+    const auto add = [&](std::string_view from, const std::string& name) {
+      if (given.has(from)) files_[name] = given.read(from).text();
     };
-    std::string name = file.filename().string();
+    std::string name = file.string();
     if (name != io::kMergesFile &&
         std::ranges::find(io::kTokenizerFiles, name) == std::end(io::kTokenizerFiles))
       name = file.extension() == ".json" ? io::kTokenizerFile : io::kWordPieceFile;
-    add(file, name);
+    add(file.string(), name);
     if (options.cased) {
       files_[std::string(io::kTokenizerConfigFile)] =
           "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}\n";
     } else {
-      if (name == io::kMergesFile) add(beside / io::kBpeFile, std::string(io::kBpeFile));
+      if (name == io::kMergesFile) add(io::kBpeFile, std::string(io::kBpeFile));
       for (const std::string_view other : io::kTokenizerCompanions)
-        if (other != io::kMergesFile || name == io::kBpeFile) add(beside / other, std::string(other));
+        if (other != io::kMergesFile || name == io::kBpeFile) add(other, std::string(other));
     }
-    remove_others(options.force, fs::equivalent(beside, out.path(), error));
+    const std::optional<fs::path> beside = given.folder();
+    remove_others(options.force,
+                  beside && fs::equivalent(beside->empty() ? fs::path(".") : *beside, out.path(), error));
     for (const auto& [own, text] : files_)
       if (is_own(own) || !fs::exists(out.path() / own)) written_.push_back(own);
   }
@@ -267,7 +268,7 @@ class TokenizerCopy {
   void write(const Fingerprint& fingerprint) const {
     for (const std::string& name : written_) out_.write(name, files_.at(name));
     if (fingerprint_of(Tokenizer::load(out_.path())) != fingerprint)
-      refuse(Tokenizer::file_in(out_.path()).filename().string(), false);
+      refuse(Tokenizer::file_in(out_.path()), false);
   }
 
  private:
@@ -337,8 +338,11 @@ Prepared prepare_into(const PrepareOptions& options) {
   if (!(options.held_out >= 0 && options.held_out < 1))
     throw Error(fmt::format("`held_out` {} is not a share, from 0 to less than 1", options.held_out),
                 "`held_out` 0.01", "held_out");
-  const Tokenizer tokenizer = options.cased ? Tokenizer::from_vocab(options.tokenizer, {.lowercase = false})
-                                            : Tokenizer::load(options.tokenizer);
+  const ModelFiles& given = options.tokenizer;
+  const Tokenizer tokenizer =
+      options.cased ? Tokenizer::from_vocab(given.folder().value_or("") / Tokenizer::file_in(given),
+                                            {.lowercase = false})
+                    : Tokenizer::load(given);
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
   Corpus corpus(options.texts);
 

@@ -1,0 +1,42 @@
+# bertie_embed(target): the files of models/ that models are made of become part of the target, as
+# bertie::hub::embedded_files() (src/hub/embedded.h). The assembler takes them as they are, into read-only memory.
+function(bertie_embed target)
+  set(root ${PROJECT_SOURCE_DIR}/models)
+  file(GLOB_RECURSE files RELATIVE ${root} CONFIGURE_DEPENDS ${root}/*.json ${root}/*.safetensors ${root}/*.txt)
+  list(FILTER files EXCLUDE REGEX "/recipe/")
+  set(table "")
+  set(sections "")
+  set(symbols "")
+  set(number 0)
+  set(paths "")
+  foreach(file ${files})
+    set(symbol bertie_embedded_${number})
+    string(APPEND sections "asm(\".section .rodata\\n.balign 64\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"\n"
+                           "    \".incbin \\\"${root}/${file}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n\"\n"
+                           "    \".byte 0\\n.previous\");\n")
+    string(APPEND symbols "extern const std::byte ${symbol}[], ${symbol}_end[];\n")
+    string(APPEND table "      {\"${file}\", {${symbol}, ${symbol}_end}},\n")
+    list(APPEND paths ${root}/${file})
+    math(EXPR number "${number} + 1")
+  endforeach()
+  set(source ${PROJECT_BINARY_DIR}/embedded_files.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+#include "hub/embedded.h"
+
+@sections@
+extern "C" {
+@symbols@}
+
+namespace bertie::hub {
+
+std::span<const EmbeddedFile> embedded_files() {
+  static const std::vector<EmbeddedFile> files{
+@table@  };
+  return files;
+}
+
+}  // namespace bertie::hub
+]])
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${paths}" SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -1,0 +1,26 @@
+#pragma once
+// The models that are part of the program: the files of models/ as they were when it was built, mapped with
+// it.
+//
+// bertie-mini is a language model. bertie-mini/sentiment and bertie-mini/entities have a head for a task, and
+// the few layers that learned it; all below these they share with bertie-mini, which their
+// model.safetensors.index.json says.
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "bertie/files.h"
+
+namespace bertie::hub {
+
+// A file of models/, by its path there.
+struct EmbeddedFile {
+  std::string_view path;
+  std::span<const std::byte> bytes;
+};
+std::span<const EmbeddedFile> embedded_files();  // made by cmake/embed.cmake
+
+// Nothing: there is no such model.
+std::optional<ModelFiles> embedded_model(std::string_view name);
+
+}  // namespace bertie::hub
