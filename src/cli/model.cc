@@ -69,6 +69,8 @@ Work work_of(TaskKind kind) {
   return Work::kClassify;
 }
 
+std::optional<Head> head_for(Work work) { return needs_of(work).head; }
+
 bool names_model(const Settings& settings) {
   const char* variable = std::getenv("BERTIE_MODEL");
   return settings.model || (variable && *variable);
@@ -124,7 +126,7 @@ TextModel load_model(const Settings& settings, Work work) {
                warn(what, "--strict takes no such model; bertie convert --drop-unknown makes one without");
            },
        .format = weight_format(settings)});
-  if (const std::optional<Head> head = needs_of(work).head) model.require(*head);
+  if (const std::optional<Head> head = head_for(work)) model.require(*head);
   return model;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // The model that --model or $BERTIE_MODEL names, or else the one that is part of the program.
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ namespace bertie::cli {
 // What a model is wanted for.
 enum class Work { kRead, kFillMask, kNextSentence, kClassify, kPair, kTag, kAnswer, kWrite };
 Work work_of(TaskKind kind);
+std::optional<Head> head_for(Work work);
 
 bool names_model(const Settings& settings);  // false: the embedded one is meant
 // As it was given, or else the name of the embedded one that does this work: a UsageError that says how to

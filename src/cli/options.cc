@@ -100,15 +100,17 @@ std::vector<Command> other_commands() {
       {.name = "demo",
        .words = "",
        .most_words = 0,
-       .summary = "see attention happen, step by step",
+       .summary = "see what BERT does, one screen after the other",
        .about =
-           "Works the example \"You found me\" through self-attention: queries, keys and values, scores, "
-           "weights, output. Needs no model. With one, it also shows how the tokens of a real sentence look "
-           "at each other. `bertie explain` works the numbers out.",
+           "Shows what the model can do: fill a gap, tell what comes next, compare texts, tell one sense of "
+           "a "
+           "word from another, and who looks at whom; each with the command that did it. At the end three "
+           "words go through self-attention, which `bertie explain` works out number by number. On a "
+           "terminal, Enter goes on.",
        .options = {precision_option()},
-       .examples = {{"bertie demo", "three words through attention"},
-                    {"bertie demo --json", "the same, all digits"},
-                    {"bertie demo --model all-MiniLM-L6-v2", "and a real sentence"}},
+       .examples = {{"bertie demo", "all of it"},
+                    {"bertie demo --model bert-base-uncased", "with another model"},
+                    {"bertie demo --json", "\"You found me\" through attention, all digits"}},
        .run = demo_command},
       {.name = "tokenize",
        .words = "[TEXT...]",

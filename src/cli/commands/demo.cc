@@ -1,32 +1,134 @@
-// bertie demo: "You found me", the worked example that everybody can check by hand.
+// bertie demo: what BERT does, one screen after the other. Each screen is a command that anybody can type.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
+#include <vector>
 
+#include "bertie/hub.h"
 #include "cli/model.h"
 #include "cli/output.h"
-#include "cli/terminal/attention_text.h"
 #include "cli/terminal/steps_text.h"
-#include "cli/terminal/table.h"
+#include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
 namespace {
 
-constexpr std::string_view kSentence = "The bank deposited the money near the river bank.";
 constexpr size_t kMostWidth = 80;
 
-void show_sentence(const Settings& settings, const Style& style) {
-  const Attention attention = load_model(settings).attend(kSentence);
-  const size_t layer = attention.layers - 1;
-  const std::vector<float> mean = mean_over_heads(attention, layer);
-  print("\n{}\n", style.bold(fmt::format("\"{}\"", kSentence)));
-  print("{} layers of {} heads, each with {} × {} weights. Layer {}, mean of its heads:\n\n",
-        attention.layers, attention.heads, attention.n(), attention.n(), layer + 1);
-  print(heat_table(printable_all(attention.tokens), {mean.data(), attention.n(), attention.n()}, style,
-                   std::min(output_width(), kMostWidth)));
-  print("\n  {}\n", heat_legend(style));
+struct Screen {
+  std::string_view title, about;
+  Work work;
+  std::vector<std::vector<std::string>> commands;
+};
+
+const std::vector<Screen>& screens() {
+  static const std::vector<Screen> all{
+      {"A word is missing",
+       "BERT learned by filling gaps: it reads what comes before and what comes after.",
+       Work::kFillMask,
+       {{"fill-mask", "She opened the [MASK] and walked into the house."}}},
+      {"What comes next?",
+       "It was asked whether one sentence follows another, too.",
+       Work::kNextSentence,
+       {{"next-sentence", "He was very tired when he came home.", "He went to bed at once."},
+        {"next-sentence", "He was very tired when he came home.",
+         "The river flows through three counties."}}},
+      {"Who and where",
+       "Fine-tuned, it names people, places and organizations.",
+       Work::kTag,
+       {{"tag", "Angela Merkel met Barack Obama in Berlin, and flew to New York for the United Nations."}}},
+      {"Praise or complaint",
+       "Or it tells whether somebody liked a film.",
+       Work::kClassify,
+       {{"classify", "A warm and funny film that I would gladly see again.",
+         "Two hours of my life that nobody will give back to me."}}},
+      {"What means the same?",
+       "A text is a vector, and vectors that are near each other mean alike things.",
+       Work::kRead,
+       {{"similar", "--query", "The government raised taxes.", "Taxes were increased by the government.",
+         "The parliament passed a new law.", "The cat slept on the chair."}}},
+      {"One word, two meanings",
+       "A static vector of \"bank\" is the same everywhere. BERT's depends on what is around it.",
+       Work::kRead,
+       {{"senses", "bank", "He sat on the bank of the river.", "They walked along the bank of the stream.",
+         "The bank lent him the money.", "She took her money to the bank."}}},
+      {"Who looks at whom",
+       "One head of many. A row says how much a token looks at each other one.",
+       Work::kRead,
+       {{"attend", "--layer", "5", "--head", "3", "The bank deposited the money near the river bank."}}}};
+  return all;
 }
+
+// What to type.
+std::string line_of(const std::vector<std::string>& command) {
+  std::string line = "$ bertie";
+  for (const std::string& word : command)
+    line += word.find(' ') == word.npos ? " " + word : fmt::format(" \"{}\"", word);
+  return line;
+}
+
+// Screens that the model can show.
+std::vector<Screen> screens_for(const Settings& settings) {
+  std::vector<Screen> possible;
+  if (!names_model(settings)) {
+    if (!embedded_models().empty()) possible = screens();
+    return possible;
+  }
+  const TextModel model = load_model(settings);
+  for (Screen screen : screens()) {
+    const std::optional<Head> head = head_for(screen.work);
+    if (head && !model.can(*head)) continue;
+    // Which head shows something is known of the embedded model alone.
+    for (std::vector<std::string>& words : screen.commands)
+      if (words[0] == "attend") words = {words.front(), words.back()};
+    possible.push_back(std::move(screen));
+  }
+  return possible;
+}
+
+class Show {
+ public:
+  Show(const Settings& settings, size_t count)
+      : settings_(settings),
+        style_(Style::for_output()),
+        count_(count),
+        waits_(is_terminal(0) && is_terminal(1)) {}
+
+  void title(std::string_view text) {
+    if (number_ > 0) wait();
+    ++number_;
+    print("{}{} {}\n", number_ > 1 ? "\n" : "", style_.dim(fmt::format("{}/{}", number_, count_)),
+          style_.bold(text));
+  }
+  void run(const Screen& screen) {
+    title(screen.title);
+    print(wrap(screen.about, std::min(output_width(), kMostWidth)));
+    for (const std::vector<std::string>& command : screen.commands) {
+      print("\n{}\n", style_.accent(line_of(command)));
+      std::vector<std::string> words = command;
+      if (settings_.model) words.insert(words.end(), {"--model", *settings_.model});
+      Invocation invocation = parse(words);
+      invocation.settings.threads = settings_.threads, invocation.settings.precision = settings_.precision;
+      invocation.settings.quiet = true;
+      invocation.command->run(invocation.settings);
+    }
+  }
+
+ private:
+  void wait() const {
+    if (!waits_) return;
+    print("\n{}", style_.dim("Enter goes on"));
+    flush_output();
+    for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();
+  }
+
+  const Settings& settings_;
+  Style style_;
+  size_t count_, number_ = 0;
+  bool waits_;
+};
 
 }  // namespace
 
@@ -34,17 +136,14 @@ int demo_command(const Settings& settings) {
   const AttentionSteps steps = explain_you_found_me();
   if (settings.json) return print_json(steps, {.index = 0, .text = "You found me"}), 0;
   const Style style = Style::for_output();
-  print("{}\n", style.bold("\"You found me\": three words through self-attention"));
+  const std::vector<Screen> possible = screens_for(settings);
+  Show show(settings, possible.size() + 1);
+  for (const Screen& screen : possible) show.run(screen);
+  show.title("\"You found me\": three words through self-attention");
   print(steps_text(steps, {.query = 1, .brief = true}, style, std::min(output_width(), kMostWidth)));
   print("\nWhere each number comes from: {}\n", style.accent("bertie explain"));
-  if (names_model(settings)) {
-    show_sentence(settings, style);
-    print("\nYour turn: {}\n", style.accent(fmt::format("bertie attend {}--layer 1 --head 1 \"…\"",
-                                                        settings.model ? "--model DIR " : "")));
-  } else {
-    print("A real model does this in every layer and head. See one at work:\n  {}\n",
-          style.accent(fmt::format("bertie attend --model DIR \"{}\"", kSentence)));
-  }
+  print("Your turn: type one of the commands above with a text of your own, or {}\n",
+        style.accent("bertie help"));
   return 0;
 }
 

@@ -74,10 +74,11 @@ void print_layers(const Senses& s, const std::vector<size_t>& groups, size_t cho
     if (layer == chosen && s.layers > 1) row.back() += " <";
     table.add(std::move(row));
   }
-  print("\n{}\n", style.dim(inside && between
-                                ? "mean cosine of two places, of the same sense and of others; of a "
-                                  "static vector it is 1.000 everywhere"
-                                : "mean cosine of two places; of a static vector it is 1.000 everywhere"));
+  print("\n{}", style.dim(wrap(inside && between
+                                   ? "mean cosine of two places, of the same sense and of others; of a "
+                                     "static vector it is 1.000 everywhere"
+                                   : "mean cosine of two places; of a static vector it is 1.000 everywhere",
+                               output_width())));
   print(table.text(style, output_width()));
 }
 
