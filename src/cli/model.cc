@@ -48,12 +48,12 @@ Needs needs_of(Work work) {
   return {{}, "bertie-mini"};
 }
 
-bool is_embedded(std::string_view name) {
-  const std::vector<std::string> there = embedded_models();
-  return std::find(there.begin(), there.end(), name) != there.end();
-}
-
 }  // namespace
+
+bool is_embedded(Work work) {
+  const std::vector<std::string> there = embedded_models();
+  return std::find(there.begin(), there.end(), needs_of(work).embedded) != there.end();
+}
 
 Work work_of(TaskKind kind) {
   switch (kind) {
@@ -79,7 +79,7 @@ bool names_model(const Settings& settings) {
 std::string model_name(const Settings& settings, Work work) {
   if (names_model(settings)) return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
   const Needs needs = needs_of(work);
-  if (is_embedded(needs.embedded)) return std::string(needs.embedded);
+  if (is_embedded(work)) return std::string(needs.embedded);
   if (needs.cannot.empty())
     throw UsageError("no model was given", fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive));
   throw UsageError(fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),

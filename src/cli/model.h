@@ -15,6 +15,8 @@ enum class Work { kRead, kFillMask, kNextSentence, kClassify, kPair, kTag, kAnsw
 Work work_of(TaskKind kind);
 std::optional<Head> head_for(Work work);
 
+bool is_embedded(Work work);  // whether an embedded model does it
+
 bool names_model(const Settings& settings);  // false: the embedded one is meant
 // As it was given, or else the name of the embedded one that does this work: a UsageError that says how to
 // get a model that does it where none of them can.

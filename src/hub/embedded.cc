@@ -7,36 +7,42 @@
 #include "bertie/hub.h"
 #include "io/model_file_names.h"
 
-namespace bertie::hub {
+namespace bertie {
+namespace {
 
-std::optional<ModelFiles> embedded_model(std::string_view name) {
-  const std::string folder = std::string(name) + "/", parent(name.substr(0, name.find('/')));
-  std::map<std::string, std::span<const std::byte>, std::less<>> files;
-  // A model below another has the other's files, and its own instead of those of the same name.
-  for (const std::string& from : {parent + "/", folder})
-    for (const EmbeddedFile& file : embedded_files())
-      if (file.path.starts_with(from))
-        if (const std::string_view rest = file.path.substr(from.size()); rest.find('/') == rest.npos)
-          files[std::string(rest)] = file.bytes;
-  const bool is_there = std::ranges::any_of(embedded_files(), [&](const EmbeddedFile& file) {
-    return file.path == folder + std::string(io::kConfigFile);
-  });
-  if (!is_there) return {};
-  return ModelFiles::in_memory(std::move(files), std::string(name));
+// The file's name, where it is one of this folder itself.
+std::string_view name_in(std::string_view folder, const hub::EmbeddedFile& file) {
+  if (!file.path.starts_with(folder) || file.path.size() <= folder.size() || file.path[folder.size()] != '/')
+    return {};
+  const std::string_view rest = file.path.substr(folder.size() + 1);
+  return rest.find('/') == rest.npos ? rest : std::string_view();
 }
 
-}  // namespace bertie::hub
-
-namespace bertie {
+}  // namespace
 
 std::vector<std::string> embedded_models() {
   std::vector<std::string> names;
-  const std::string config = "/" + std::string(io::kConfigFile);
   for (const hub::EmbeddedFile& file : hub::embedded_files())
-    if (file.path.ends_with(config))
-      names.emplace_back(file.path.substr(0, file.path.size() - config.size()));
+    if (const size_t end = file.path.rfind('/'); file.path.substr(end + 1) == io::kConfigFile)
+      names.emplace_back(file.path.substr(0, end));
   std::ranges::sort(names);
   return names;
+}
+
+std::optional<ModelFiles> hub::embedded_model(std::string_view name) {
+  const std::vector<std::string> names = embedded_models();
+  if (std::ranges::find(names, name) == names.end()) return {};
+  std::map<std::string, std::span<const std::byte>, std::less<>> files;
+  const size_t slash = name.find('/');
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (slash == name.npos) break;
+    const std::string_view shared = name_in(name.substr(0, slash), file);
+    if (!shared.empty())
+      files[std::string(shared == io::kWeightsFile ? "base.safetensors" : shared)] = file.bytes;
+  }
+  for (const EmbeddedFile& file : embedded_files())
+    if (const std::string_view own = name_in(name, file); !own.empty()) files[std::string(own)] = file.bytes;
+  return ModelFiles::in_memory(std::move(files), std::string(name));
 }
 
 }  // namespace bertie

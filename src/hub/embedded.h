@@ -3,8 +3,8 @@
 // it.
 //
 // bertie-mini is a language model. bertie-mini/sentiment and bertie-mini/entities have a head for a task, and
-// the few layers that learned it; all below these they share with bertie-mini, which their
-// model.safetensors.index.json says.
+// the few layers that learned it; the rest they share with bertie-mini, whose weights they know as the shard
+// base.safetensors.
 #include <optional>
 #include <span>
 #include <string_view>

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -121,6 +123,34 @@ class NewFolder {
   bool replaces_ = false;
 };
 
+// The files of a model that is in memory, in a folder for a while.
+class UnpackedFiles {
+ public:
+  explicit UnpackedFiles(const ModelFiles& files) {
+    std::string name = (fs::temp_directory_path() / "bertie-XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      throw Error(fmt::format("cannot make a folder in {}: {}", fs::temp_directory_path().string(),
+                              std::generic_category().message(errno)),
+                  "another TMPDIR");
+    path_ = name;
+    for (const std::string& file : files.list()) {
+      io::AtomicFile out(path_ / file);
+      out.write(files.read(file).text());
+      out.commit();
+    }
+  }
+  ~UnpackedFiles() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  UnpackedFiles(const UnpackedFiles&) = delete;
+  UnpackedFiles& operator=(const UnpackedFiles&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
 // One tensor on its way: what it was, and what it will be.
 struct Job {
   const InputTensor* input;
@@ -139,7 +169,11 @@ class Converter {
 
   Conversion run() {
     std::error_code error;
-    if (!fs::exists(c_.from, error)) c_.from = find_model(c_.from.string());
+    if (!fs::exists(c_.from, error)) {
+      const ModelFiles files(c_.from.string());
+      if (!files.folder()) unpacked_.emplace(files);
+      c_.from = unpacked_ ? unpacked_->path() : *files.folder();
+    }
     if (fs::is_directory(c_.from, error)) source_ = c_.from;
     tensors_at_ = c_.from;
     if (!source_.empty())
@@ -432,6 +466,7 @@ class Converter {
   }
 
   ConvertOptions c_;
+  std::optional<UnpackedFiles> unpacked_;
   std::optional<io::DType> dtype_;
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it

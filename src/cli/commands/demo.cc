@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
-#include "bertie/hub.h"
 #include "cli/model.h"
 #include "cli/output.h"
 #include "cli/terminal/steps_text.h"
@@ -73,7 +73,8 @@ std::string line_of(const std::vector<std::string>& command) {
 std::vector<Screen> screens_for(const Settings& settings) {
   std::vector<Screen> possible;
   if (!names_model(settings)) {
-    if (!embedded_models().empty()) possible = screens();
+    std::ranges::copy_if(screens(), std::back_inserter(possible),
+                         [](const Screen& screen) { return is_embedded(screen.work); });
     return possible;
   }
   const TextModel model = load_model(settings);

@@ -1,6 +1,8 @@
 // bertie pull, bertie models
 #include <algorithm>
 
+#include "bertie/config.h"
+#include "bertie/files.h"
 #include "bertie/hub.h"
 #include "bertie/json.h"
 #include "cli/options.h"
@@ -58,6 +60,14 @@ std::string revision_text(const CachedModel& model) {
   return model.refs.empty() ? commit : fmt::format("{} {}", fmt::join(model.refs, " "), commit);
 }
 
+// A model that is part of the program, as one of the list.
+CachedModel embedded(const std::string& name) {
+  const ModelFiles files(name);
+  CachedModel model{.name = name, .model_type = Config::load(files).model_type};
+  for (const std::string& file : files.list()) model.bytes += files.read(file).bytes.size();
+  return model;
+}
+
 }  // namespace
 
 int pull_command(const Settings& settings) {
@@ -86,7 +96,8 @@ int pull_command(const Settings& settings) {
 
 int models_command(const Settings& settings) {
   const Hub hub = Hub::from_environment();
-  const std::vector<CachedModel> models = cached_models(hub);
+  std::vector<CachedModel> models = cached_models(hub);
+  for (const std::string& name : embedded_models()) models.push_back(embedded(name));
   if (settings.json) {
     for (const CachedModel& model : models) print(to_json(model) + "\n");
     return 0;
@@ -100,7 +111,10 @@ int models_command(const Settings& settings) {
   Table table({"model", "revision", "type", "size", "state", "path"}, "lllrll");
   for (const CachedModel& model : models)
     table.add({printable(model.name), printable(revision_text(model)), printable(model.model_type),
-               size_text(model.bytes), model.problem.empty() ? "complete" : "incomplete",
+               size_text(model.bytes),
+               !model.problem.empty() ? "incomplete"
+               : model.path.empty()   ? "part of bertie"
+                                      : "complete",
                printable(model.path.string())});
   print(table.text(Style::for_output(), is_terminal(1) ? output_width() : 1000));
   if (settings.verbose)
