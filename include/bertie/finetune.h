@@ -101,8 +101,8 @@ struct FinetunePlan {
   size_t unlabeled_rows = 0;
   std::string model = {};  // what it begins with, in words
   std::vector<std::string> labels = {};
-  size_t truncated =
-      0;  // rows that are cut, with those without labels; of questions, those whose question is
+  // Rows that are cut, with those without labels, and of the dev rows; of questions, those whose question is.
+  size_t truncated = 0, dev_truncated = 0;
   size_t longest = 0, max_length = 0;
   uint64_t tokens = 0;  // of an epoch
   bool continues_head = false;

@@ -264,6 +264,9 @@ void FinetuneSetup::make_plan(size_t ranks) {
     if (plan.invalid_rows == 0) plan.first_invalid = part->first_invalid;
     plan.invalid_rows += part->invalid_rows;
   }
+  EncodedTasks read;
+  encode_tasks(dev, *tokenizer, encoding(), read);
+  plan.dev_truncated = read.truncated;
   tokens = source->checksum();
   TrainOptions& o = plan.train;
   const size_t sequences = source->sequences();

@@ -342,6 +342,7 @@ TEST(Finetune, TheLengthItWasTrainedWithIsTheModels) {
   events.planned = [&](const FinetunePlan& p) { plan = p; };
   const FinetuneResult r = finetune(job, events);
   EXPECT_GT(plan.truncated, 0u);
+  EXPECT_GT(plan.dev_truncated, 0u);
   EXPECT_EQ(load(r.folder).task_max_length(), 6u);
   job.max_length = 0, job.train.out = temp.path() / "long";
   EXPECT_EQ(load(finetune(job).folder).task_max_length(), 40u);

@@ -76,11 +76,12 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
     warn(fmt::format("{} rows are not valid UTF-8, the first at {}", with_commas(plan.invalid_rows),
                      printable(plan.first_invalid)),
          "iconv -f latin1 -t utf8, if it is Latin-1");
-  if (plan.truncated > 0 && job.kind == TaskKind::kAnswer)
-    warn(fmt::format("{} questions are long, and are cut", with_commas(plan.truncated)), "shorter questions");
-  else if (plan.truncated > 0)
-    warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(plan.truncated),
-                     with_commas(plan.rows + plan.unlabeled_rows), plan.max_length),
+  const size_t cut_rows = plan.truncated + plan.dev_truncated;
+  if (cut_rows > 0 && job.kind == TaskKind::kAnswer)
+    warn(fmt::format("{} questions are long, and are cut", with_commas(cut_rows)), "shorter questions");
+  else if (cut_rows > 0)
+    warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(cut_rows),
+                     with_commas(plan.rows + plan.unlabeled_rows + plan.dev_rows), plan.max_length),
          job.max_length > 0 ? "a larger --max-length" : "shorter texts: the model takes no more");
 }
 
