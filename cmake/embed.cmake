@@ -1,8 +1,12 @@
-# bertie_embed(target): the files of models/ that models are made of become part of the target, as
+# bertie_embed(target model...): the files of these folders of models/ become part of the target, as
 # bertie::hub::embedded_files() (src/hub/embedded.h). The assembler takes them as they are, into read-only memory.
 function(bertie_embed target)
   set(root ${PROJECT_SOURCE_DIR}/models)
-  file(GLOB_RECURSE files RELATIVE ${root} CONFIGURE_DEPENDS ${root}/*.json ${root}/*.safetensors ${root}/*.txt)
+  set(patterns "")
+  foreach(model ${ARGN})
+    list(APPEND patterns ${root}/${model}/*.json ${root}/${model}/*.safetensors ${root}/${model}/*.txt)
+  endforeach()
+  file(GLOB_RECURSE files RELATIVE ${root} CONFIGURE_DEPENDS ${patterns})
   list(FILTER files EXCLUDE REGEX "/recipe/")
   set(table "")
   set(sections "")

@@ -37,8 +37,8 @@ class BERTIE_API ModelFiles {
   // A folder; or one file of it, for what is loaded from one file: a config.json, a vocab.txt. Nothing is
   // read until something is loaded.
   ModelFiles(const std::filesystem::path& folder_or_file);
-  // The same, or a name in the cache of Hub::from_environment(), as find_model (hub.h) resolves it: throws
-  // Error where there is neither.
+  // The same; or the name of a model that is part of the program (embedded_models in hub.h), or of one in the
+  // cache of Hub::from_environment(), as find_model resolves it: throws Error where there is none of them.
   ModelFiles(const std::string& path_or_name);
   ModelFiles(const char* path_or_name);
   explicit ModelFiles(std::shared_ptr<const Source> source);

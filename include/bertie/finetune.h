@@ -101,7 +101,8 @@ struct FinetunePlan {
   size_t unlabeled_rows = 0;
   std::string model = {};  // what it begins with, in words
   std::vector<std::string> labels = {};
-  // Rows that are cut, with those without labels, and of the dev rows; of questions, those whose question is.
+  // Rows that are cut, of those to learn from (without labels too) and of the dev rows; in questions the
+  // question.
   size_t truncated = 0, dev_truncated = 0;
   size_t longest = 0, max_length = 0;
   uint64_t tokens = 0;  // of an epoch

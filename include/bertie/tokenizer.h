@@ -101,7 +101,7 @@ class BERTIE_API Tokenizer {
   // of these that is there, or the one whose path is given. tokenizer_config.json, special_tokens_map.json,
   // added_tokens.json and config.json beside them are read too. Throws Error.
   static Tokenizer load(const ModelFiles& files);
-  // The file that load would read; empty if there is none.
+  // The name of the file that load would read; empty if there is none.
   static std::string file_in(const ModelFiles& files);
   // A vocab.txt with your own settings; or its text, one token per line.
   static Tokenizer from_vocab(const std::filesystem::path& vocab_txt, const TokenizerOptions& options = {});

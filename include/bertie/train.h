@@ -187,7 +187,8 @@ BERTIE_API TrainResult pretrain(const PretrainJob& job, const TrainEvents& event
 struct LanguageModelJob {
   std::string model;
   std::filesystem::path data;  // shards of bertie::prepare, with the model's own vocabulary
-  size_t max_length = 128;     // of a sequence, special tokens included
+  std::string objective = {};  // as PretrainJob's; empty: what the model's heads and family are usually for
+  size_t max_length = 0;       // of a sequence, special tokens included; 0: 128, or what the model takes
   double mask_rate = 0.15;
   bool whole_words = false;
   size_t sequences = 0;  // spread over all of it; 0: all
@@ -196,6 +197,7 @@ struct LanguageModelJob {
   std::function<void(size_t done, size_t all)> progress = {};
 };
 struct LanguageModelScores {
+  int rank = 0;  // under mpirun ranks share the work, and all have the result
   size_t sequences = 0;
   uint64_t tokens = 0;  // read
   std::vector<Metric> metrics = {};
@@ -219,6 +221,7 @@ class BERTIE_API PretrainBenchmark {
   PretrainBenchmark(PretrainBenchmark&&) noexcept;
   PretrainBenchmark& operator=(PretrainBenchmark&&) noexcept;
 
+  bool bf16() const;                // as asked, and the machine has it
   void step();                      // forward, backward, clip, AdamW
   double operations() const;        // of a step's matrix products: docs/pretraining.md
   size_t state_bytes() const;       // parameters, gradients, moments

@@ -48,7 +48,7 @@ std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all) {
 
 std::vector<Choice> evaluate_choices() {
   std::vector<Choice> choices = task_choices();
-  choices.push_back({"lm", "held-out text: masked tokens and next sentences", kLanguageModel});
+  choices.push_back({"lm", "held-out text: a language model's tokens and sentences", kLanguageModel});
   return choices;
 }
 
@@ -67,7 +67,8 @@ std::vector<Command> evaluate_commands() {
            "or packed. --compare puts a second model beside the first, on the same rows, and says whether "
            "the difference may be chance.\n\n"
            "lm is for language models: --data is a folder of shards, and what is read is its held-out part, "
-           "with the paper's masks.\n\n"
+           "with the paper's masks; with --json an object with the loss, accuracy and count of tokens and of "
+           "sentences, and bits_per_byte.\n\n"
            "With --json, an object for each model: model, task, rows, metric, scores, intervals, classes, "
            "labels and confusion; then, with --compare, one for the difference.",
        .choices = evaluate_choices(),
@@ -78,6 +79,12 @@ std::vector<Command> evaluate_commands() {
               .help = "rows with the right labels or answers, - is standard input; for lm shards of bertie "
                       "prepare",
               .to = &Settings::data},
+             {.name = "objective",
+              .argument = "NAME",
+              .help = "for lm: what it learned",
+              .standard = "what its heads are usually for",
+              .to = &Settings::objective,
+              .choices = objective_choices(false)},
              {.name = "compare", .argument = "MODEL", .help = "a second model", .to = &Settings::compare},
              {.name = "metric",
               .argument = "NAME",
@@ -117,7 +124,7 @@ std::vector<Command> evaluate_commands() {
              {.name = "max-length",
               .argument = "N",
               .help = "tokens that are read of a text, or of a window for tag and answer",
-              .standard = "the model's; for answer 384",
+              .standard = "the model's; for answer 384, for lm 128",
               .to = &Settings::max_length,
               .least = 8},
              {.name = "stride",

@@ -231,7 +231,7 @@ std::string greeting() {
   const Style style = Style::for_output();
   const char* model = std::getenv("BERTIE_MODEL");
   const bool at_hand = model && *model;
-  std::vector<Example> tries = {{"bertie demo", "three words through attention"}};
+  std::vector<Example> tries = {{"bertie demo", "see what BERT does"}};
   if (at_hand) {
     tries.push_back({"bertie attend \"You found me.\"", "who looks at whom"});
     tries.push_back({"bertie embed \"hello world\"", "a sentence's vector"});

@@ -80,7 +80,7 @@ std::string model_name(const Settings& settings, Work work) {
   if (names_model(settings)) return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
   const Needs needs = needs_of(work);
   if (is_embedded(work)) return std::string(needs.embedded);
-  if (needs.cannot.empty())
+  if (needs.cannot.empty() || embedded_models().empty())
     throw UsageError("no model was given", fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive));
   throw UsageError(fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),
                    fmt::format("{}; or {}", needs.get, kGive));

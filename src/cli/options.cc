@@ -102,10 +102,9 @@ std::vector<Command> other_commands() {
        .most_words = 0,
        .summary = "see what BERT does, one screen after the other",
        .about =
-           "Shows what the model can do: fill a gap, tell what comes next, compare texts, tell one sense of "
-           "a "
-           "word from another, and who looks at whom; each with the command that did it. At the end three "
-           "words go through self-attention, which `bertie explain` works out number by number. On a "
+           "Shows what a model can do: fill a gap, tell what comes next, compare texts, tell the senses of a "
+           "word apart, and who looks at whom; each with the command that did it. At the end three words "
+           "go through self-attention, which `bertie explain` works out number by number. On a "
            "terminal, Enter goes on.",
        .options = {precision_option()},
        .examples = {{"bertie demo", "all of it"},

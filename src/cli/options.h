@@ -139,8 +139,9 @@ std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
 std::vector<Command> train_commands();
 std::vector<Command> evaluate_commands();
-std::vector<Choice> task_choices();           // kinds of tasks to train and to evaluate for
-std::vector<Option> labelled_data_options();  // columns, what labels are, bad rows
+std::vector<Choice> objective_choices(bool pairs_of_texts);  // of pre-training
+std::vector<Choice> task_choices();                          // kinds of tasks to train and to evaluate for
+std::vector<Option> labelled_data_options();                 // columns, what labels are, bad rows
 std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all);  // one list of several
 Option file_option();                                                          // --file
 Option table_file_option();  // the same for commands that read tables too,

@@ -4,6 +4,17 @@
 #include "cli/options.h"
 
 namespace bertie::cli {
+
+std::vector<Choice> objective_choices(bool pairs_of_texts) {
+  std::vector<Choice> choices{{"mlm+nsp", "masked tokens, and whether sentences follow each other"},
+                              {"mlm", "masked tokens alone"},
+                              {"mlm+sop", "masked tokens, and whether sentences were swapped"},
+                              {"causal", "the next token: GPT-2"}};
+  if (pairs_of_texts)
+    choices.push_back({"seq2seq", "a text from another one: the encoder-decoder Transformer"});
+  return choices;
+}
+
 namespace {
 
 constexpr std::string_view kAbout =
@@ -60,11 +71,7 @@ std::vector<Option> model_options() {
            .help = "what is learned",
            .standard = "mlm+nsp",
            .to = &Settings::objective,
-           .choices = {{"mlm+nsp", "masked tokens, and whether sentences follow each other"},
-                       {"mlm", "masked tokens alone"},
-                       {"mlm+sop", "masked tokens, and whether sentences were swapped"},
-                       {"causal", "the next token: GPT-2"},
-                       {"seq2seq", "a text from another one: the encoder-decoder Transformer"}}},
+           .choices = objective_choices(true)},
           resume_option()};
 }
 

@@ -7,7 +7,9 @@
 // base.safetensors.
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "bertie/files.h"
 
@@ -21,6 +23,8 @@ struct EmbeddedFile {
 std::span<const EmbeddedFile> embedded_files();  // made by cmake/embed.cmake
 
 // Nothing: there is no such model.
-std::optional<ModelFiles> embedded_model(std::string_view name);
+std::optional<ModelFiles> embedded_model(std::string_view name,
+                                         std::span<const EmbeddedFile> all = embedded_files());
+std::vector<std::string> embedded_names(std::span<const EmbeddedFile> all);  // sorted
 
 }  // namespace bertie::hub

@@ -31,10 +31,11 @@ inline float* widening_buffer() {
   static thread_local Block slice(kSlice * kPanel * sizeof(float));
   return slice.as<float>();
 }
-// The same in pairs of bf16, and behind it so many floats.
+// The same in pairs of bf16, and behind it so many floats: a block of rows, which is seldom more than these.
 inline float* pair_buffer(size_t more) {
+  constexpr size_t kUsual = size_t{256} << 10;
   static thread_local Block pairs;
-  const size_t bytes = (kSlice / 2 * kPanel + more) * sizeof(float);
+  const size_t bytes = (kSlice / 2 * kPanel + std::max(more, kUsual)) * sizeof(float);
   if (pairs.size() < bytes) pairs = Block(bytes);
   return pairs.as<float>();
 }
@@ -78,7 +79,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
   const size_t number = bytes_of(layer.format);
   const size_t slice = number == sizeof(float) || tiles.count > 1 ? kSlice : kWidenedSlice;
   const auto place = [&](size_t panel, size_t k) { return (panel * layer.inputs + k) * kPanel; };
-  // Rows of pairs lie a line further apart: see Pass::take_apart.
+  // Rows that are whole pages apart would share a few lines of L1: these lie a line further apart.
   const size_t pair_stride = in_pairs ? round_up(std::min(slice, layer.inputs), 32) / 2 + 16 : 0;
   float* const panel_pairs = in_pairs ? pair_buffer(x.rows() * pair_stride) : nullptr;
   float* const x_pairs = in_pairs ? panel_pairs + kSlice / 2 * kPanel : nullptr;
@@ -144,12 +145,15 @@ void transpose_weights(const Linear& layer, size_t panel, float* packed) {
   }
 }
 
+bool is_built_for_bf16() { return BERTIE_BF16_PRODUCTS; }
+
 }  // namespace bertie::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace bertie::kernels {
 
+HWY_EXPORT(is_built_for_bf16);
 HWY_EXPORT(linear_panels);
 HWY_EXPORT(transpose_weights);
 
@@ -270,7 +274,8 @@ void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to,
 
 bool has_bf16_products() {
 #if defined(__x86_64__)
-  return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16");
+  static const bool shown = __builtin_cpu_supports("avx512bf16");
+  return shown && HWY_DYNAMIC_DISPATCH(is_built_for_bf16)();
 #else
   return false;
 #endif
@@ -300,8 +305,9 @@ void linear_backward_input(Matrix<const float> dy, const Linear& layer, Matrix<f
 
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
-                                        Team& team, Matrix<float> sum) {
+                                        Team& team, Matrix<float> sum, Products products) {
   if (x.rows() == 0) return;
+  products = products_here(products);
   assert(y.data() != x.data() && y.data() != residual.data());
   const Matrix<float> product = sum.empty() ? y : sum;
   const auto normalize = [&](size_t first, size_t rows, Team& by) {
@@ -313,7 +319,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
   };
   const Schedule schedule(x.rows(), layer, size_t(team.threads()));
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalizing
-    linear_forward(x, layer, Activation::kNone, product, team);
+    linear_forward(x, layer, Activation::kNone, product, team, {}, products);
     normalize(0, x.rows(), team);
     return;
   }
@@ -323,7 +329,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) {
     const Schedule::Chunk c = schedule[chunk];
-    compute(c, x, layer, {.y = product});
+    compute(c, x, layer, {.y = product, .products = products});
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;

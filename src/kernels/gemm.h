@@ -27,7 +27,9 @@ inline constexpr size_t kTileRowsLimit = 14;  // rows that any instruction set's
 // that have it (AVX512_BF16), for learning, where that precision is enough. Others compute in fp32.
 enum class Products : uint8_t { kFloat32, kBFloat16 };
 bool has_bf16_products();
-inline Products products_here(Products wanted) { return has_bf16_products() ? wanted : Products::kFloat32; }
+inline Products products_here(Products wanted) {
+  return wanted == Products::kFloat32 || has_bf16_products() ? wanted : Products::kFloat32;
+}
 
 inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
@@ -74,7 +76,8 @@ void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Ma
 // normalized, x·Wᵀ + b + residual, for models that go on adding to it; it is none of the others.
 void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& layer,
                                         Matrix<const float> residual, const LayerNorm& norm, Matrix<float> y,
-                                        Team& team, Matrix<float> sum = {});
+                                        Team& team, Matrix<float> sum = {},
+                                        Products products = Products::kFloat32);
 
 // The backward pass, for weights in kFloat32, which is what learns; without the activation
 // (activation_backward comes before it). Workspaces are floats in somebody else's memory. Sums over tokens

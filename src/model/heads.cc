@@ -387,7 +387,8 @@ LossSum vocabulary_loss(const VocabularyTerm& v, const LossTerm& term, Pass& pas
     const Matrix<const float> x = v.x.slice_rows(first, n);
     Matrix<const float> teacher = term.teacher;
     if (v.teacher) {
-      pass.linear(v.teacher_x.slice_rows(first, n), *v.teacher, Activation::kNone, taught.slice_rows(0, n));
+      kernels::linear_forward(v.teacher_x.slice_rows(first, n), *v.teacher, Activation::kNone,
+                              taught.slice_rows(0, n), team);
       teacher = taught.slice_rows(0, n);
     } else {
       teacher = teacher.slice_rows(first, n);

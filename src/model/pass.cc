@@ -32,7 +32,8 @@ void Pass::linear_backward(Matrix<const float> x, Matrix<const float> dy, const 
 void Pass::residual_norm(const ResidualNorm& r) {
   if (!r.kept) {
     if (!counting())
-      kernels::linear_residual_layer_norm_forward(r.x, r.layer, r.residual, r.norm, r.y, team(), r.sum);
+      kernels::linear_residual_layer_norm_forward(r.x, r.layer, r.residual, r.norm, r.y, team(), r.sum,
+                                                  products);
     return;
   }
   const Arena::Scope scope(arena);

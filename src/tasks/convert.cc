@@ -14,7 +14,6 @@
 #include <system_error>
 
 #include "bertie/error.h"
-#include "bertie/hub.h"
 #include "bertie/nearest.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
@@ -123,33 +122,38 @@ class NewFolder {
   bool replaces_ = false;
 };
 
-// The files of a model that is in memory, in a folder for a while.
-class UnpackedFiles {
+// A folder for a while.
+class TemporaryFolder {
  public:
-  explicit UnpackedFiles(const ModelFiles& files) {
-    std::string name = (fs::temp_directory_path() / "bertie-XXXXXX").string();
+  TemporaryFolder() {
+    const fs::path all = fs::temp_directory_path();
+    std::string name = (all / "bertie-XXXXXX").string();
     if (!::mkdtemp(name.data()))
-      throw Error(fmt::format("cannot make a folder in {}: {}", fs::temp_directory_path().string(),
-                              std::generic_category().message(errno)),
-                  "another TMPDIR");
+      throw Error(
+          fmt::format("cannot make a folder in {}: {}", all.string(), std::generic_category().message(errno)),
+          "another TMPDIR");
     path_ = name;
-    for (const std::string& file : files.list()) {
-      io::AtomicFile out(path_ / file);
-      out.write(files.read(file).text());
-      out.commit();
-    }
   }
-  ~UnpackedFiles() {
+  ~TemporaryFolder() {
     std::error_code error;
     fs::remove_all(path_, error);
   }
-  UnpackedFiles(const UnpackedFiles&) = delete;
-  UnpackedFiles& operator=(const UnpackedFiles&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
   fs::path path_;
 };
+
+void unpack(const ModelFiles& files, const fs::path& into) {
+  for (const std::string& file : files.list()) {
+    fs::create_directories((into / file).parent_path());
+    io::AtomicFile out(into / file);
+    out.write(files.read(file).text());
+    out.commit();
+  }
+}
 
 // One tensor on its way: what it was, and what it will be.
 struct Job {
@@ -171,8 +175,8 @@ class Converter {
     std::error_code error;
     if (!fs::exists(c_.from, error)) {
       const ModelFiles files(c_.from.string());
-      if (!files.folder()) unpacked_.emplace(files);
-      c_.from = unpacked_ ? unpacked_->path() : *files.folder();
+      if (!files.folder()) return run_unpacked(files);
+      c_.from = *files.folder();
     }
     if (fs::is_directory(c_.from, error)) source_ = c_.from;
     tensors_at_ = c_.from;
@@ -204,6 +208,21 @@ class Converter {
   }
 
  private:
+  // Of a model that is part of the program. Errors are about that, and not about where its files were put.
+  Conversion run_unpacked(const ModelFiles& files) {
+    const TemporaryFolder folder;
+    unpack(files, folder.path());
+    c_.from = folder.path();
+    try {
+      return run();
+    } catch (const Error& error) {
+      std::string what = error.what();
+      if (const size_t at = what.find(folder.path().string()); at != what.npos)
+        what.replace(at, folder.path().string().size(), files.name());
+      throw Error(what, error.hint(), error.field());
+    }
+  }
+
   // What is wrong with the new folder is wrong with the files that it was made from: those are named.
   void in_users_words(const fs::path& model, const std::function<void()>& look) const {
     try {
@@ -466,7 +485,6 @@ class Converter {
   }
 
   ConvertOptions c_;
-  std::optional<UnpackedFiles> unpacked_;
   std::optional<io::DType> dtype_;
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it

@@ -18,7 +18,16 @@ namespace {
 
 constexpr size_t kSequencesAtOnce = 64;
 
-Objective objective_for(const Model& model) {
+Objective objective_for(const Model& model, const std::string& wanted) {
+  if (!wanted.empty()) {
+    const Objective objective = objective_of(wanted);
+    const bool pairs = objective == Objective::kMaskedNext || objective == Objective::kMaskedOrder;
+    if (!model.has(objective == Objective::kCausal ? Head::kCausalLm : Head::kMaskedLm) ||
+        (pairs && !model.has(Head::kNextSentence)))
+      throw Error(fmt::format("this model has no head for the objective {}", wanted),
+                  "another `objective`, or none", "objective");
+    return objective;
+  }
   if (model.config().causal()) return Objective::kCausal;
   if (!model.has(Head::kMaskedLm))
     throw Error("this model has no head for masked tokens",
@@ -31,15 +40,16 @@ Objective objective_for(const Model& model) {
 
 LanguageModelScores evaluate(const LanguageModelJob& job) {
   const ModelFiles files(job.model);
-  const Objective objective = objective_for(Model::load(files));
+  const Objective objective = objective_for(Model::load(files), job.objective);
   const Config config = Config::load(files);
-  if (job.max_length > config.max_tokens())
-    throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", job.max_length,
+  const size_t max_length = job.max_length > 0 ? job.max_length : std::min<size_t>(128, config.max_tokens());
+  if (max_length > config.max_tokens())
+    throw Error(fmt::format("sequences of {} tokens are too long: the model reads {} at most", max_length,
                             config.max_tokens()),
                 fmt::format("`max_length` {}", config.max_tokens()), "max_length");
   auto all = make_pretraining_source(job.data, Tokenizer::load(files),
                                      {.objective = objective,
-                                      .max_length = job.max_length,
+                                      .max_length = max_length,
                                       .mask_rate = job.mask_rate,
                                       .whole_words = job.whole_words,
                                       .seed = job.seed,
@@ -55,10 +65,12 @@ LanguageModelScores evaluate(const LanguageModelJob& job) {
   }
   std::vector<Head> heads;
   for (const TermSpec& term : source->terms()) heads.push_back(term.head);
-  const std::unique_ptr<Learner> learner = make_learner(config, heads, 1, {.threads = job.threads});
+  const std::unique_ptr<Collective> ranks = join_ranks();
+  scores.rank = ranks->rank();
+  const std::unique_ptr<Learner> learner =
+      make_learner(config, heads, 1, {.threads = job.threads > 0 ? job.threads : threads_for_rank(*ranks)});
   learner->load(files);
-  const std::unique_ptr<Collective> alone = join_ranks();
-  BatchStep step(*learner, *alone, *source, {.batch = kSequencesAtOnce, .max_length = job.max_length});
+  BatchStep step(*learner, *ranks, *source, {.batch = kSequencesAtOnce, .max_length = max_length});
   StepSums sums(source->terms().size());
   for (size_t done = 0; done < scores.sequences;) {
     const size_t count = std::min(kSequencesAtOnce, scores.sequences - done);

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "bertie/error.h"
-#include "bertie/hub.h"
 #include "bertie/tokenizer.h"
 #include "core/parallel.h"
 #include "io/json.h"
@@ -79,8 +78,9 @@ void check_fit(const PretrainJob& job, const Tokenizer& tokenizer, size_t vocabu
                 fmt::format("`max_length` {}", positions), "max_length");
 }
 
-std::string config_file(const PretrainJob& job) {
-  return job.config.empty() ? job.from : job.config.string();
+bool has_config(const PretrainJob& job) { return !job.config.empty() || !job.from.empty(); }
+ModelFiles config_file(const PretrainJob& job) {
+  return job.config.empty() ? ModelFiles(job.from) : ModelFiles(job.config);
 }
 
 // The model's shape, for the tokenizer that made the data.
@@ -95,7 +95,7 @@ Config config_of(const PretrainJob& job, const Tokenizer& tokenizer, bool causal
       config.bos_id = config.eos_id = end_of_text(tokenizer);
     else
       config.pad_id = std::max(tokenizer.pad_id(), 0);
-  } else if (config_file(job).empty()) {
+  } else if (!has_config(job)) {
     config = Config::load(job.teaching.teacher);
     config.layers = student_layers(job.teaching, config.layers).size();
   } else {
@@ -295,7 +295,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"objective", job.objective},     {"max_length", job.max_length},
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
-  if (job.train.bf16) description["bf16"] = true;
+  description["bf16"] = job.train.bf16;
   if (job.mask_rate_end) description["mask_rate_end"] = *job.mask_rate_end;
   description.update(setup.teaching);
   const auto config = nlohmann::ordered_json::parse(setup.config);

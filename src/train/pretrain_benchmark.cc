@@ -3,6 +3,7 @@
 
 #include "bertie/train.h"
 #include "core/random.h"
+#include "kernels/gemm.h"
 #include "train/loop/batch_step.h"
 #include "train/loop/optimizer.h"
 #include "train/model_sizes.h"
@@ -90,6 +91,8 @@ PretrainBenchmark::PretrainBenchmark(const Options& options) : state_(std::make_
 PretrainBenchmark::~PretrainBenchmark() = default;
 PretrainBenchmark::PretrainBenchmark(PretrainBenchmark&&) noexcept = default;
 PretrainBenchmark& PretrainBenchmark::operator=(PretrainBenchmark&&) noexcept = default;
+
+bool PretrainBenchmark::bf16() const { return state_->options.bf16 && kernels::has_bf16_products(); }
 
 void PretrainBenchmark::step() {
   double seconds = 0;

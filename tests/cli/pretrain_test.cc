@@ -114,6 +114,9 @@ TEST_F(Pretrain, EveryObjectiveAndMethodRuns) {
     EXPECT_EQ(run(arguments(method, {"--steps", "3", "--optimizer", method, "-q"})).code, 0) << method;
   for (const std::string schedule : {"linear", "bert-linear", "cosine", "constant", "stable"})
     EXPECT_EQ(run(arguments(schedule, {"--steps", "3", "--schedule", schedule, "-q"})).code, 0) << schedule;
+  EXPECT_EQ(run(arguments("bf16", {"--steps", "3", "--bf16", "-q"})).code, 0);
+  const Result otherwise = run(arguments("bf16", {"--steps", "4", "--resume"}));
+  EXPECT_NE(otherwise.err.find("bf16"), std::string::npos) << otherwise.err;
   const Result causal =
       run({"pretrain", "--data", *shards_ / "data", "--size", "tiny", "--out", folder_ / "gpt", "--objective",
            "causal", "--max-length", "16", "--batch", "2", "--steps", "2", "-q"});

@@ -118,6 +118,31 @@ TEST(Pretrain, WeightsThatAreNotFiniteAreAnErrorThatNamesTheTensor) {
   }
 }
 
+TEST(Pretrain, TheMaskRateFallsAndAStopChangesNothing) {
+  Small small;
+  small.job.mask_rate = 0.8, small.job.mask_rate_end = 0.1;
+  small.job.train.steps = 20, small.job.train.log_every = 1, small.job.train.bf16 = true;
+  std::vector<uint64_t> counts;
+  TrainEvents events;
+  events.progress = [&](const TrainProgress& p) { counts.push_back(p.metrics[0].count); };
+  const TrainResult straight = pretrain(small.job, events);
+  ASSERT_EQ(counts.size(), 20u);
+  EXPECT_GT(counts[0] + counts[1], 3 * (counts[18] + counts[19]));
+  small.job.train.out = small.folder.path() / "stopped";
+  size_t steps = 0;
+  events.progress = [&](const TrainProgress& p) { steps = p.step; };
+  events.stop = [&] { return steps == 9; };
+  EXPECT_EQ(pretrain(small.job, events).end, TrainEnd::kStopped);
+  small.job.train.resume = true;
+  const TrainResult resumed = pretrain(small.job);
+  const auto weights = [](const fs::path& folder) {
+    std::ifstream in(folder / "model.safetensors", std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  EXPECT_EQ(resumed.step, 20u);
+  EXPECT_TRUE(weights(resumed.checkpoint) == weights(straight.checkpoint));
+}
+
 TEST(EvaluateLanguageModel, CountsAsTheRunItselfDid) {
   Small small;
   small.job.train.eval_sequences = 0;
@@ -136,7 +161,12 @@ TEST(EvaluateLanguageModel, CountsAsTheRunItselfDid) {
   EXPECT_NEAR(scores.bits_per_byte, scores.metrics[0].loss / std::log(2) / 3.4, 0.05) << "3.4 bytes a token";
   job.sequences = 2;
   EXPECT_EQ(evaluate(job).sequences, 2u);
-  job.max_length = 17;
+  job.max_length = 0;
+  job.objective = "mlm+sop";
+  EXPECT_EQ(evaluate(job).metrics.size(), 2u);
+  job.objective = "causal";
+  EXPECT_EQ(field_of([&] { evaluate(job); }), "objective");
+  job.objective = "mlm", job.max_length = 17;
   EXPECT_EQ(field_of([&] { evaluate(job); }), "max_length");
 }
 

@@ -5,8 +5,10 @@
 
 #include "fake_learner.h"
 #include "io/json.h"
+#include "kernels/gemm.h"
 #include "support/expect_error.h"
 #include "support/numbers.h"
+#include "support/targets.h"
 #include "support/temp_folder.h"
 #include "thread_ranks.h"
 
@@ -31,6 +33,17 @@ struct Fixture {
   }
   std::vector<float> parameters() { return {learner.parameters().begin(), learner.parameters().end()}; }
 };
+
+TEST(Trainer, SaysWhereBf16IsNotToBeHad) {
+  test::on_every_target([] {
+    EXPECT_EQ(warning_of({}), "");
+    TrainOptions options;
+    options.bf16 = true;
+    EXPECT_EQ(warning_of(options).empty(), kernels::has_bf16_products());
+    if (hwy::SupportedTargets() & HWY_AVX3) return;
+    EXPECT_FALSE(kernels::has_bf16_products());
+  });
+}
 
 TEST(Trainer, Learns) {
   TempFolder folder;

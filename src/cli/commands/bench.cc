@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bertie/bench.h"
-#include "bertie/hub.h"
 #include "bertie/json_writer.h"
 #include "bertie/model.h"
 #include "bertie/text_model.h"

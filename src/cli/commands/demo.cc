@@ -16,6 +16,7 @@ namespace bertie::cli {
 namespace {
 
 constexpr size_t kMostWidth = 80;
+constexpr std::string_view kMask = "[MASK]";
 
 struct Screen {
   std::string_view title, about;
@@ -78,12 +79,17 @@ std::vector<Screen> screens_for(const Settings& settings) {
     return possible;
   }
   const TextModel model = load_model(settings);
+  const int32_t mask = model.tokenizer().mask_id();
   for (Screen screen : screens()) {
     const std::optional<Head> head = head_for(screen.work);
     if (head && !model.can(*head)) continue;
-    // Which head shows something is known of the embedded model alone.
-    for (std::vector<std::string>& words : screen.commands)
+    for (std::vector<std::string>& words : screen.commands) {
+      // Which head shows something is known of the embedded model alone.
       if (words[0] == "attend") words = {words.front(), words.back()};
+      if (const size_t at = words.back().find(kMask); at != std::string::npos && mask >= 0)
+        words.back().replace(at, kMask.size(), model.tokenizer().token(mask));
+      if (settings.model) words.insert(words.begin() + 1, {"--model", *settings.model});
+    }
     possible.push_back(std::move(screen));
   }
   return possible;
@@ -108,9 +114,7 @@ class Show {
     print(wrap(screen.about, std::min(output_width(), kMostWidth)));
     for (const std::vector<std::string>& command : screen.commands) {
       print("\n{}\n", style_.accent(line_of(command)));
-      std::vector<std::string> words = command;
-      if (settings_.model) words.insert(words.end(), {"--model", *settings_.model});
-      Invocation invocation = parse(words);
+      Invocation invocation = parse(command);
       invocation.settings.threads = settings_.threads, invocation.settings.precision = settings_.precision;
       invocation.settings.quiet = true;
       invocation.command->run(invocation.settings);

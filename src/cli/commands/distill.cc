@@ -1,6 +1,5 @@
 // bertie distill
 #include "bertie/config.h"
-#include "bertie/hub.h"
 #include "cli/commands/training.h"
 #include "cli/task.h"
 

@@ -51,7 +51,8 @@ void print_scores(const LanguageModelScores& scores) {
 int evaluate_lm(const Settings& settings) {
   check(settings);
   LanguageModelJob job{.model = model_name(settings, Work::kFillMask), .data = *settings.data};
-  job.max_length = settings.max_length.value_or(job.max_length);
+  job.max_length = settings.max_length.value_or(0);
+  job.objective = settings.objective.value_or("");
   job.threads = int(settings.threads.value_or(0));
   ProgressLine line(settings, false);
   job.progress = [&](size_t done, size_t all) {
@@ -61,6 +62,7 @@ int evaluate_lm(const Settings& settings) {
   };
   const LanguageModelScores scores = evaluate(job);
   line.finish("");
+  if (scores.rank > 0) return 0;
   if (settings.json)
     print(to_json(scores, job.model) + "\n");
   else

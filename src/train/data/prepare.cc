@@ -334,15 +334,18 @@ void check_shards(const OutFolder& out, const std::string& settings) {
         kStartOver, "out");
 }
 
+Tokenizer tokenizer_of(const PrepareOptions& options) {
+  const ModelFiles& given = options.tokenizer;
+  const std::string file = Tokenizer::file_in(given);
+  if (!options.cased || file.empty() || !given.folder()) return Tokenizer::load(given);
+  return Tokenizer::from_vocab(*given.folder() / file, {.lowercase = false});
+}
+
 Prepared prepare_into(const PrepareOptions& options) {
   if (!(options.held_out >= 0 && options.held_out < 1))
     throw Error(fmt::format("`held_out` {} is not a share, from 0 to less than 1", options.held_out),
                 "`held_out` 0.01", "held_out");
-  const ModelFiles& given = options.tokenizer;
-  const Tokenizer tokenizer =
-      options.cased ? Tokenizer::from_vocab(given.folder().value_or("") / Tokenizer::file_in(given),
-                                            {.lowercase = false})
-                    : Tokenizer::load(given);
+  const Tokenizer tokenizer = tokenizer_of(options);
   const Fingerprint fingerprint = fingerprint_of(tokenizer);
   Corpus corpus(options.texts);
 
