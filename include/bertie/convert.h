@@ -20,9 +20,12 @@ struct ConvertOptions {
   std::filesystem::path to;                 // a folder, written whole or not at all
   std::filesystem::path config = {};        // a config.json; empty: the one beside the tensors
   std::optional<Precision> precision = {};  // of the new file; nothing: as stored (float64 becomes float32)
-  std::vector<std::string> drop = {};       // tensors to leave out, by their old or new name
-  bool drop_unknown = false;                // leave out what the model has no use for; else that is an Error
-  bool force = false;  // replace a folder that is there, if convert could have made all of it
+  // A vocab.txt of fewer tokens, all of them the model's (learn_vocabulary makes one: `from`): the new model
+  // has these alone. For WordPiece; empty: all that there are.
+  std::filesystem::path vocabulary = {};
+  std::vector<std::string> drop = {};  // tensors to leave out, by their old or new name
+  bool drop_unknown = false;           // leave out what the model has no use for; else that is an Error
+  bool force = false;                  // replace a folder that is there, if convert could have made all of it
   // Called before each piece with the bytes written and the bytes to write, and with 0 and 0 before anything
   // is written; may throw to give up.
   std::function<void(uint64_t done, uint64_t total)> progress = {};

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,11 +53,14 @@ struct VocabularyOptions {
   // vocab.txt to write, with a tokenizer_config.json beside it, as Tokenizer::load and transformers read
   // them; empty: nothing is written.
   std::filesystem::path out = {};
-  bool force = false;                  // replace files that are there; otherwise that is an Error
-  size_t size = 30522;                 // tokens, at most; Error where the characters alone are more
-  uint64_t min_frequency = 2;          // join two pieces that stand together at least this often
-  size_t alphabet_limit = 1000;        // characters to keep, the most frequent ones
-  bool lowercase = true;               // and without accents
+  bool force = false;            // replace files that are there; otherwise that is an Error
+  size_t size = 30522;           // tokens, at most; Error where the characters alone are more
+  uint64_t min_frequency = 2;    // join two pieces that stand together at least this often
+  size_t alphabet_limit = 1000;  // characters to keep, the most frequent ones
+  bool lowercase = true;         // and without accents
+  // Instead of learning: of this model's WordPiece vocabulary the tokens that the texts need most, and the
+  // characters in them. `lowercase`, min_frequency and alphabet_limit are not looked at.
+  std::optional<ModelFiles> from = {};
   int threads = 0;                     // 0: one for every core
   size_t max_words = size_t{1} << 23;  // different ones in memory (some 0.5 GB); then the rarest are dropped
 };

@@ -62,6 +62,11 @@ std::vector<Command> data_commands() {
                     .to = &Settings::size,
                     .least = 6,
                     .most = 4'000'000},
+                   {.name = "from",
+                    .argument = "MODEL",
+                    .help = "do not learn, but keep the tokens of this model's vocabulary that are needed "
+                            "most; bertie convert --vocab then makes the model smaller",
+                    .to = &Settings::from},
                    {.name = "min-frequency",
                     .argument = "N",
                     .help = "join two pieces that stand together at least N times",

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <system_error>
 
 #include "bertie/error.h"
 #include "bertie/nearest.h"
+#include "bertie/tokenizer.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -162,7 +165,22 @@ struct Job {
   std::vector<size_t> shape;
   bool transposed = false;
   io::DType dtype{};
+  std::span<const int32_t> rows = {};  // of the old tensor that the new one has; empty: all
+
+  size_t elements() const {
+    return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies());
+  }
 };
+
+// Rows of a tensor, or numbers of a vector.
+std::vector<float> rows_of(const std::vector<float>& all, std::span<const int32_t> rows, size_t width) {
+  std::vector<float> out;
+  out.reserve(rows.size() * width);
+  for (const int32_t row : rows)
+    out.insert(out.end(), all.begin() + ptrdiff_t(size_t(row) * width),
+               all.begin() + ptrdiff_t(size_t(row + 1) * width));
+  return out;
+}
 
 class Converter {
  public:
@@ -186,6 +204,7 @@ class Converter {
     beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
     if (beside_.empty()) beside_ = ".";
     refuse_own_folder();
+    if (!c_.vocabulary.empty()) choose_tokens();
     inputs_ = open_tensors(tensors_at_);
     if (c_.progress) c_.progress(0, 0);  // whoever gave up meanwhile need not wait for a folder
     NewFolder folder(c_.to, c_.force);
@@ -250,6 +269,40 @@ class Converter {
                   "another folder");
   }
 
+  // Which of the old model's tokens the new one has.
+  void choose_tokens() {
+    const Tokenizer old = Tokenizer::load(beside_);
+    if (old.kind() != "WordPiece")
+      throw Error(fmt::format("{} has a {} vocabulary; tokens are taken from WordPiece's", beside_.string(),
+                              old.kind()),
+                  "a BERT or a DistilBERT", "vocabulary");
+    const Tokenizer fewer = Tokenizer::from_vocab(c_.vocabulary);
+    for (int32_t id = 0; id < int32_t(fewer.vocab_size()); ++id) {
+      const std::string_view token = fewer.token(id);
+      const std::optional<int32_t> was = old.id(token);
+      if (!was)
+        throw Error(fmt::format("{}: {} is not one of the tokens of {}", c_.vocabulary.string(),
+                                io::quote(token), beside_.string()),
+                    "bertie vocab with `from` makes a list of some of them", "vocabulary");
+      tokens_.push_back(*was);
+    }
+    pad_ = fewer.pad_id();
+  }
+
+  // What has a row for each token gets those that were chosen.
+  void cut_vocabulary(const Family& f, size_t before) {
+    const std::string prefix(f.prefix), word = std::string(f.embeddings.word) + ".weight",
+                                        decoder(f.language_model.decoder), bias(f.language_model.bias);
+    for (auto& [name, job] : jobs_) {
+      if (name != word && name != prefix + word && name != decoder + ".weight" && name != decoder + ".bias" &&
+          name != bias)
+        continue;
+      if (job.shape.empty() || job.shape[0] < before || job.transposed)
+        continue;  // check_checkpoint complains
+      job.rows = tokens_, job.shape[0] = tokens_.size();
+    }
+  }
+
   void write_config(const fs::path& model) {
     fs::path file = c_.config;
     std::error_code error;
@@ -268,6 +321,10 @@ class Converter {
       throw Error(fmt::format("{}: there should be an object of keys and values", file.string()));
     Json json = Json::parse(text);
     bool changed = false;
+    if (!tokens_.empty()) {
+      json["vocab_size"] = tokens_.size(), changed = true;
+      if (json.contains("pad_token_id")) json["pad_token_id"] = pad_;
+    }
     if (!json.contains("model_type")) {  // Google's own files do without
       const bool albert = json.contains("num_hidden_groups");
       json["model_type"] = albert ? "albert" : "bert";
@@ -367,6 +424,7 @@ class Converter {
       // DistilBERT knows no other name for it.
       if (!bias.empty() && bias != decoder + ".bias") drop_copy(decoder + ".bias", "", bias);
     }
+    if (!tokens_.empty()) cut_vocabulary(f, *std::ranges::max_element(tokens_) + size_t{1});
   }
 
   void add_job(const InputTensor& t, const Renamed& r) {
@@ -417,7 +475,7 @@ class Converter {
 
   void write_tensors(const fs::path& file) {
     uint64_t total = 0, done = 0;
-    for (const auto& [name, job] : jobs_) total += job.input->elements * io::size_of(job.dtype);
+    for (const auto& [name, job] : jobs_) total += job.elements() * io::size_of(job.dtype);
     const Job* loaded = nullptr;
     std::vector<float> numbers;  // of `loaded`, in the order of the new file
     std::vector<io::TensorSource> sources;
@@ -425,12 +483,13 @@ class Converter {
       const Job& job = j;
       const auto read = [&](size_t first, std::span<float> out) {
         if (c_.progress) c_.progress(done, total);
-        if (job.input->read_part && !job.transposed) {
+        if (job.input->read_part && !job.transposed && job.rows.empty()) {
           job.input->read_part(first, out);
         } else {
           if (loaded != &job) {
             numbers = {};
             numbers = job.transposed ? transpose(job.input->read(), job.shape) : job.input->read();
+            if (!job.rows.empty()) numbers = rows_of(numbers, job.rows, job.elements() / job.rows.size());
             loaded = &job;
           }
           std::copy_n(numbers.begin() + long(first), out.size(), out.begin());
@@ -460,18 +519,39 @@ class Converter {
   void copy_others(const fs::path& folder, const fs::path& model) const {
     if (source_.empty()) {
       for (const std::string_view name : io::small_model_files())
-        if (name != io::kConfigFile && name != io::kModulesFile && name != io::kSentenceTransformersFile)
+        if (name != io::kConfigFile && name != io::kModulesFile && name != io::kSentenceTransformersFile &&
+            (tokens_.empty() || !is_of_vocabulary(name)))
           copy(beside_ / name, model / name);
-      return;
+      return write_vocabulary(model);
     }
     const std::string below = io::transformer_folder(source_);
     load_modules(source_, Config::load(model).hidden);  // says what is wrong with them
     for (const std::string& file : io::files_read(source_)) {
       const fs::path name = file;
+      if (!tokens_.empty() && is_of_vocabulary(name.filename().string())) continue;
       const bool weights = !io::is_small_model_file(name.filename().string());
       const bool is_new = name.parent_path() == below && (weights || name.filename() == io::kConfigFile);
       if (!is_new) copy(source_ / name, folder / name);
     }
+    write_vocabulary(model);
+  }
+
+  // Files that say which token has which number.
+  static bool is_of_vocabulary(std::string_view name) {
+    return name == io::kTokenizerFile || name == io::kWordPieceFile || name == io::kTokenizerConfigFile ||
+           name == io::kAddedTokensFile;
+  }
+  void write_vocabulary(const fs::path& model) const {
+    if (tokens_.empty()) return;
+    copy(c_.vocabulary, model / io::kWordPieceFile);
+    Json settings = Json::object();
+    if (std::error_code error; fs::exists(beside_ / io::kTokenizerConfigFile, error))
+      settings = Json::parse(io::MappedFile(beside_ / io::kTokenizerConfigFile).text());
+    settings.erase("added_tokens_decoder");
+    settings["do_lower_case"] = Tokenizer::load(beside_).lowercase();
+    io::AtomicFile out(model / io::kTokenizerConfigFile);
+    out.write(settings.dump(2) + "\n");
+    out.commit();
   }
 
   static void copy(const fs::path& from, const fs::path& to) {
@@ -489,7 +569,9 @@ class Converter {
   fs::path source_;      // the model folder, if it is one
   fs::path tensors_at_;  // the file, or the folder with the tensors in it
   fs::path config_at_;
-  fs::path beside_;  // the folder with config.json and the tokenizer
+  fs::path beside_;              // the folder with config.json and the tokenizer
+  std::vector<int32_t> tokens_;  // of the old vocabulary that the new one has; empty: all
+  int32_t pad_ = 0;              // in the new one
   std::vector<InputTensor> inputs_;
   std::map<std::string, std::vector<size_t>, std::less<>> known_;
   std::map<std::string, Job> jobs_;  // by new name

@@ -327,6 +327,45 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
   expect_error("pickle", [&] { convert({.from = pickled.path(), .to = folder.path() / "new"}); });
 }
 
+TEST(Convert, FewerTokensAreTheSameModelForTextsOfThese) {
+  const test::TempFolder folder;
+  const fs::path old = changed_model(folder, kSame);
+  const Config config = Config::load(old);
+  std::string all, some;
+  const std::vector<int32_t> kept{0, 3, 4, 7, 8, 20};
+  const auto name = [](int32_t id) {
+    return id == 0   ? "[PAD]"
+           : id == 3 ? "[UNK]"
+           : id == 4 ? "[CLS]"
+           : id == 7 ? "[SEP]"
+                     : "w" + std::to_string(id);
+  };
+  for (int32_t id = 0; id < int32_t(config.vocabulary); ++id) all += name(id) + "\n";
+  for (const int32_t id : kept) some += name(id) + "\n";
+  std::ofstream(old / "vocab.txt") << all;
+  const fs::path vocabulary = folder.write("some.txt", some), to = folder.path() / "new";
+  convert({.from = old, .to = to, .vocabulary = vocabulary});
+  EXPECT_EQ(Config::load(to).vocabulary, kept.size());
+  EXPECT_EQ(read_all(to / "vocab.txt"), some);
+  const Model before = Model::load(old), after = Model::load(to);
+  const std::vector<int32_t> ids{4, 20, 8, 7}, renumbered{2, 5, 4, 3}, offsets{0, 4};
+  bertie::Run a(before, 1), b(after, 1);
+  const Matrix<const float> x = a.forward({.ids = ids, .offsets = offsets}).last_hidden,
+                            y = b.forward({.ids = renumbered, .offsets = offsets}).last_hidden;
+  for (size_t r = 0; r < 4; ++r)
+    for (size_t c = 0; c < x.cols(); ++c) ASSERT_EQ(x(r, c), y(r, c));
+  if (before.has(Head::kMaskedLm)) {
+    const Matrix<const float>
+        z = a.forward({.ids = ids, .offsets = offsets}, {.head = Head::kMaskedLm}).logits,
+        w = b.forward({.ids = renumbered, .offsets = offsets}, {.head = Head::kMaskedLm}).logits;
+    for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(z(1, size_t(kept[i])), w(1, i));
+  }
+  expect_error("\"word\" is not one of the tokens", [&] {
+    convert(
+        {.from = old, .to = folder.path() / "none", .vocabulary = folder.write("more.txt", some + "word\n")});
+  });
+}
+
 TEST(Convert, WithoutAConfigThereIsNoModel) {
   const test::TempFolder folder;
   const fs::path from = folder.path() / "model.npz", to = folder.path() / "new";

@@ -34,5 +34,30 @@ TEST(LearnVocabulary, WritesWhatTokenizerLoads) {
   expect_error("the characters of these texts alone", [&] { learn_vocabulary(o); });
 }
 
+TEST(LearnVocabulary, OfAnotherVocabularyKeepsWhatIsNeeded) {
+  const test::TempFolder folder;
+  std::filesystem::create_directories(folder.path() / "big");
+  folder.write(
+      "big/vocab.txt",
+      "[PAD]\n[unused]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nc\n##a\nz\n##t\nthe\ncat\nmat\ndog\nt\nh\ne\n##h\n##e"
+      "\na\nm\n##m\n##c\n");
+  VocabularyOptions o{.texts = {.inputs = {folder.write("text", "The cat the cat\nthe mat\n").string()}},
+                      .out = folder.path() / "small/vocab.txt",
+                      .size = 18,
+                      .from = ModelFiles(folder.path() / "big"),
+                      .threads = 1};
+  // Characters that occur, at a word's beginning and further on; of whole words the most frequent.
+  const std::vector<std::string> kept{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "c", "##a", "##t", "the",
+                                      "t",     "h",     "e",     "##h",   "##e",    "a", "m",   "##m", "##c"};
+  EXPECT_EQ(learn_vocabulary(o).tokens, kept);
+  const Tokenizer small = Tokenizer::load(folder.path() / "small");
+  EXPECT_EQ(small.vocab_size(), 18u);
+  EXPECT_EQ(small.encode("the cat").size(), 6u);
+  o.size = 19, o.force = true;
+  EXPECT_EQ(learn_vocabulary(o).tokens[9], "cat");
+  o.size = 16;
+  expect_error("the characters of these texts alone are 17 tokens", [&] { learn_vocabulary(o); });
+}
+
 }  // namespace
 }  // namespace bertie

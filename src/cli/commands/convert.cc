@@ -49,6 +49,7 @@ int convert_command(const Settings& settings) {
                                         .to = settings.words[1],
                                         .config = settings.config.value_or(""),
                                         .precision = precision,
+                                        .vocabulary = settings.vocab.value_or(""),
                                         .drop = settings.drop,
                                         .drop_unknown = settings.drop_unknown,
                                         .force = settings.force,

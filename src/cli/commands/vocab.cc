@@ -15,6 +15,7 @@ int vocab_command(const Settings& settings) {
                             .force = settings.force,
                             .lowercase = !settings.cased,
                             .threads = int(settings.threads.value_or(0))};
+  if (settings.from) options.from.emplace(*settings.from);
   options.size = settings.size.value_or(options.size);
   options.min_frequency = settings.min_frequency.value_or(options.min_frequency);
   options.alphabet_limit = settings.alphabet_limit.value_or(options.alphabet_limit);

@@ -3,16 +3,21 @@
 // dropped.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <set>
 
 #include "bertie/data.h"
 #include "bertie/error.h"
+#include "bertie/tokenizer.h"
 #include "core/in_order.h"
 #include "core/parallel.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/model_file_names.h"
 #include "text/models/word_piece_trainer.h"
+#include "text/unicode/unicode.h"
 #include "train/data/corpus.h"
 
 namespace bertie {
@@ -49,10 +54,10 @@ struct Files {
   fs::path vocabulary, config_file;
   std::string config;
 
-  explicit Files(const VocabularyOptions& o)
+  Files(const VocabularyOptions& o, bool lowercase)
       : vocabulary(o.out),
         config_file(o.out.parent_path() / io::kTokenizerConfigFile),
-        config(tokenizer_config(o.lowercase)) {
+        config(tokenizer_config(lowercase)) {
     // Before the work, where a vocabulary or another model's settings would be lost.
     if (o.force || o.out.empty()) return;
     std::error_code error;
@@ -77,13 +82,67 @@ struct Files {
   }
 };
 
+std::optional<Tokenizer> tokenizer_of(const std::optional<ModelFiles>& files) {
+  if (!files) return {};
+  Tokenizer tokenizer = Tokenizer::load(*files);
+  if (tokenizer.kind() != "WordPiece")
+    throw Error(fmt::format("{} has a {} vocabulary; tokens are taken from WordPiece's", files->name(),
+                            tokenizer.kind()),
+                "a BERT or a DistilBERT", "from");
+  return tokenizer;
+}
+
+// Whether a token is one of these characters, at a word's beginning or further on.
+bool is_one_of(const std::set<uint32_t>& characters, std::string_view token) {
+  if (token.starts_with("##")) token.remove_prefix(2);
+  if (token.empty()) return false;
+  const auto [point, length] = text::decode_utf8(token.data(), token.data() + token.size());
+  return size_t(length) == token.size() && characters.contains(point);
+}
+
+// Of a vocabulary the special tokens, the characters that occur (without these a rare word could not be
+// spelled), and then what is needed most; in the order that they had.
+std::vector<std::string> needed_tokens(const text::WordCounts& counts, const Tokenizer& tokenizer,
+                                       size_t size) {
+  std::vector<uint64_t> needed(tokenizer.vocab_size());
+  std::set<uint32_t> characters;
+  counts.for_each([&](std::string_view word, uint64_t count) {
+    for (const int32_t id : tokenizer.encode(word, {.add_special_tokens = false}).ids)
+      needed[size_t(id)] += count;
+    text::for_each_point(word, [&](uint32_t point) { characters.insert(point); });
+  });
+  std::vector<int32_t> kept, others;
+  const int32_t special[] = {tokenizer.pad_id(), tokenizer.unk_id(), tokenizer.cls_id(), tokenizer.sep_id(),
+                             tokenizer.mask_id()};
+  for (int32_t id = 0; id < int32_t(needed.size()); ++id) {
+    if (std::ranges::find(special, id) != std::end(special)) continue;
+    if (is_one_of(characters, tokenizer.token(id)))
+      kept.push_back(id);
+    else if (needed[size_t(id)] > 0)
+      others.push_back(id);
+  }
+  const size_t least = std::size(special) + kept.size();
+  if (least > size)
+    throw Error(fmt::format("the characters of these texts alone are {} tokens, more than {}", least, size),
+                fmt::format("`size` {} or more", least), "size");
+  std::ranges::stable_sort(others, std::greater(), [&](int32_t id) { return needed[size_t(id)]; });
+  others.resize(std::min(others.size(), size - least));
+  kept.insert(kept.end(), others.begin(), others.end());
+  std::ranges::sort(kept);
+  std::vector<std::string> tokens;
+  for (const int32_t id : special) tokens.emplace_back(tokenizer.token(id));
+  for (const int32_t id : kept) tokens.emplace_back(tokenizer.token(id));
+  return tokens;
+}
+
 }  // namespace
 
 LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
-  const Files files(options);
+  const std::optional<Tokenizer> from = tokenizer_of(options.from);
+  const bool lowercase = from ? from->lowercase() : options.lowercase;
+  const Files files(options, lowercase);
   Corpus corpus(options.texts);
-  const text::BertNormalizerSettings normalizer{.strip_accents = options.lowercase,
-                                                .lowercase = options.lowercase};
+  const text::BertNormalizerSettings normalizer{.strip_accents = lowercase, .lowercase = lowercase};
   LearnedVocabulary learned;
   text::WordCounts counts;
   std::string document;
@@ -113,6 +172,11 @@ LearnedVocabulary learn_vocabulary(const VocabularyOptions& options) {
   counts.for_each([&](std::string_view, uint64_t n) { learned.words += n; });
   if (learned.words == 0) throw Error("there is no text in the inputs", "files with texts", "inputs");
   learned.different_words = counts.size();
+  if (from) {
+    learned.tokens = needed_tokens(counts, *from, options.size);
+    if (!options.out.empty()) files.write(learned.tokens);
+    return learned;
+  }
   learned.tokens = text::train_word_pieces(counts, {.vocab_size = options.size,
                                                     .min_frequency = options.min_frequency,
                                                     .limit_alphabet = options.alphabet_limit});
