@@ -165,7 +165,7 @@ struct PretrainJob {
   std::filesystem::path config = {};
   std::string from = {};              // a checkpoint whose weights are the start
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
-  Teaching teaching = {};             // with the objectives mlm and causal: a student of a language model
+  Teaching teaching = {};             // a student of a language model; not for seq2seq
   size_t max_length = 128;            // of a sequence, special tokens included
   // Of the mlm objectives only: share of tokens to mask; masked tokens of a sequence at most (0: as many as
   // mask_rate says); all pieces of a word or none.

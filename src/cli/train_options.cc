@@ -394,6 +394,12 @@ std::vector<Option> teacher_options() {
            .help = "lm: of the angle between last hidden states",
            .standard = "1",
            .to = &Settings::hidden_weight},
+          {.name = "objective",
+           .argument = "NAME",
+           .help = "lm: what is learned from the text itself, beside the teacher",
+           .standard = "mlm, or causal as the teacher",
+           .to = &Settings::objective,
+           .choices = objective_choices(false)},
           size_option("lm: a fresh student of this size"),
           config_option()};
 }

@@ -48,7 +48,9 @@ struct Run::State {
   const Output& forward(const Batch& batch, const Capture& capture, KeyValues* cache);
 };
 
-Run::Run(const Model& model, int threads) : state_(std::make_unique<State>(model, threads)) {}
+Run::Run(const Model& model, int threads, bool bf16) : state_(std::make_unique<State>(model, threads)) {
+  if (bf16) state_->pass.products = kernels::Products::kBFloat16;
+}
 Run::Run(Run&&) noexcept = default;
 Run& Run::operator=(Run&&) noexcept = default;
 Run::~Run() = default;

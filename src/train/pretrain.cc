@@ -42,9 +42,9 @@ void check_choice(const PretrainJob& job) {
   if (job.dropout >= 1)
     throw Error(fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1", "dropout");
   check_teaching(job.teaching);
-  if (!job.teaching.teacher.empty() && job.objective != "mlm" && job.objective != "causal")
-    throw Error(fmt::format("a teacher is for the objectives mlm and causal, not for {}", job.objective),
-                "`objective` mlm", "objective");
+  if (!job.teaching.teacher.empty() && job.objective == kSeq2Seq)
+    throw Error("a teacher is for a language model's objectives, not for seq2seq", "`objective` mlm",
+                "objective");
 }
 
 // A teacher of words, for the data's tokenizer.
@@ -183,7 +183,8 @@ void add_teacher(const PretrainJob& job, const Tokenizer& tokenizer, const Confi
       .soft_weight = t.soft_weight.value_or(defaults.soft_weight),
       .hidden_weight = same_width ? t.hidden_weight.value_or(defaults.hidden_weight) : 0,
       .temperature = float(t.temperature),
-      .threads = threads};
+      .threads = threads,
+      .bf16 = job.train.bf16};
   setup.source = make_taught_source(std::move(setup.source), teacher.model, how);
   setup.teaching = {{"teacher", t.teacher},           {"teacher's weights", weights_checksum(teacher.files)},
                     {"temperature", t.temperature},   {"hard_weight", how.hard_weight},

@@ -378,6 +378,16 @@ TEST(DistillLanguageModel, LearnsFromWordsMasksAndHiddenStates) {
   EXPECT_GT(last.metrics[1].count, last.metrics[0].count) << "the teacher says something of every token";
   for (size_t m : {size_t{1}, size_t{2}}) EXPECT_LT(last.metrics[m].loss, 0.5 * first.metrics[m].loss) << m;
 
+  // It learns from sentences too, which its teacher knows nothing of.
+  job.objective = "mlm+nsp", job.train.steps = 30, job.train.bf16 = true;
+  EXPECT_TRUE(Model::load(run("pairs", first, last)).has(Head::kNextSentence));
+  ASSERT_EQ(last.metrics.size(), 4u);
+  EXPECT_EQ(last.metrics[1].name, "label");
+  EXPECT_EQ(last.metrics[1].count, 8u);
+  EXPECT_EQ(last.metrics[2].name, "teacher");
+  EXPECT_LT(last.metrics[2].loss, first.metrics[2].loss);
+  job.objective = "mlm", job.train.bf16 = false;
+
   // Without a model it is half of the teacher's layers, and without a rate it stays so.
   job.teaching.hard_weight.reset(), job.config.clear();
   job.train.steps = 1, job.train.warmup = 1;  // the first rate is 0
@@ -418,7 +428,7 @@ TEST(DistillLanguageModel, WhatMakesNoSenseIsSaid) {
     change(job);
     expect_error(part, [&] { pretrain(job); });
   };
-  refused("objectives mlm and causal", [](PretrainJob& j) { j.objective = "mlm+nsp"; });
+  refused("not for seq2seq", [](PretrainJob& j) { j.objective = "seq2seq"; });
   refused("no language model", [&](PretrainJob& j) { j.teaching.teacher = headless.string(); });
   refused("too long", [](PretrainJob& j) { j.max_length = 64; });
   refused("another vocabulary", [&](PretrainJob& j) {

@@ -38,6 +38,7 @@ void check_task(const Settings& s) {
           {s.mask_rate_end.has_value(), "mask-rate-end"},
           {s.max_predictions.has_value(), "max-predictions"},
           {s.whole_word, "whole-word"},
+          {s.objective.has_value(), "objective"},
           {s.eval_sequences.has_value(), "eval-sequences"}},
          "for lm; a task learns from --train or --unlabeled");
 }
@@ -46,7 +47,7 @@ PretrainJob language_model_job(const Settings& s) {
   PretrainJob job = pretrain_job(s);
   job.teaching = teaching_of(s);
   job.from = s.model.value_or("");
-  job.objective = Config::load(*s.teacher).causal() ? "causal" : "mlm";
+  if (!s.objective) job.objective = Config::load(*s.teacher).causal() ? "causal" : "mlm";
   return job;
 }
 

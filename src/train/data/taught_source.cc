@@ -6,11 +6,10 @@ namespace {
 class TaughtSource final : public BatchSource {
  public:
   TaughtSource(std::unique_ptr<BatchSource> source, const Model& teacher, const TaughtSourceOptions& options)
-      : source_(std::move(source)), teacher_(teacher), run_(teacher_, options.threads) {
-    TermSpec words = source_->terms()[0];
-    const Head head = words.head;
-    words.weight *= options.hard_weight;
-    terms_.push_back(words);
+      : source_(std::move(source)), teacher_(teacher), run_(teacher_, options.threads, options.bf16) {
+    terms_.assign(source_->terms().begin(), source_->terms().end());
+    const Head head = terms_[0].head;
+    terms_[0].weight *= options.hard_weight;
     if (options.soft_weight > 0)
       terms_.push_back({.name = "teacher",
                         .head = head,

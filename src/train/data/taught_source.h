@@ -13,9 +13,10 @@ struct TaughtSourceOptions {
   double hard_weight = 2, soft_weight = 5, hidden_weight = 1;
   float temperature = 2;
   int threads = 0;
+  bool bf16 = false;  // the teacher's products
 };
 
-// `source` has one term, of a language model that the teacher is one of too.
+// `source`'s first term is that of a language model, which the teacher is one of too; others stay as they are.
 std::unique_ptr<BatchSource> make_taught_source(std::unique_ptr<BatchSource> source, const Model& teacher,
                                                 const TaughtSourceOptions& options);
 
