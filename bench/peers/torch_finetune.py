@@ -245,7 +245,7 @@ def scores(task, a, seed):
     learner = Learner(task, a, seed, math.ceil(len(task.train) / a.batch) * a.epochs, a.bf16)
     rng = random.Random(seed)
     for epoch in range(a.epochs):
-        for rows in shuffled(task, a.batch, False, rng):
+        for rows in shuffled(task, a.batch, True, rng):
             learner.step(rows, "longest")
         now = task.scores(learner.net, task.dev)
         if best is None or now[task.metric] >= best["dev"][task.metric]:
