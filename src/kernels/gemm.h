@@ -31,6 +31,11 @@ inline Products products_here(Products wanted) {
   return wanted == Products::kFloat32 || has_bf16_products() ? wanted : Products::kFloat32;
 }
 
+// Steps of the inner loop for a sum of so many products: of bf16 it adds two at once.
+inline constexpr size_t steps_of(size_t inner, Products products) {
+  return products == Products::kBFloat16 ? (inner + 1) / 2 : inner;
+}
+
 inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
   return panels_for(outputs) * kPanel * inputs;

@@ -29,12 +29,6 @@ inline constexpr size_t kTokens = 256;         // of a slice
 inline constexpr size_t kMostTokens = 1024;    // that are packed at a time
 inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 keeps from tile to tile
 
-// Of the inner loop.
-inline size_t tokens_a_step(Products products) { return products == Products::kBFloat16 ? 2 : 1; }
-inline size_t steps_of(size_t tokens, Products products) {
-  return (tokens + tokens_a_step(products) - 1) / tokens_a_step(products);
-}
-
 }  // namespace bertie::kernels
 #endif
 
@@ -49,25 +43,11 @@ size_t input_tiles(size_t inputs) { return RowTiles(inputs).count; }
 // Tokens t0.. of a slice, which is x, up to kPackedTogether of them.
 void pack_pieces(Matrix<const float> x, size_t t0, Products products, float* pieces) {
   const RowTiles tiles(x.cols());
-  const size_t t1 = std::min(x.rows(), t0 + kPackedTogether), together = tokens_a_step(products);
-  HWY_ALIGN float edge[2][kPieceStride];
-  for (size_t tile = 0; tile < tiles.count; ++tile) {
-    const size_t first = tiles.begin(tile), width = std::min(kPieceStride, x.cols() - first);
-    // A token's piece, with zeros where there is none.
-    const auto piece = [&](size_t t) HWY_ATTR -> const float* {
-      if (t < t1 && width == kPieceStride) return x.row(t) + first;
-      float* const copy = edge[t % 2];
-      std::fill_n(copy, kPieceStride, 0.0f);
-      if (t < t1) std::copy_n(x.row(t) + first, width, copy);
-      return copy;
-    };
-    float* to = pieces + (tile * steps_of(x.rows(), products) + t0 / together) * kPieceStride;
-    for (size_t t = t0; t < t1; t += together, to += kPieceStride)
-      if (products == Products::kBFloat16)
-        pair_columns(piece(t), piece(t + 1), to);
-      else
-        copy_piece(piece(t), to);
-  }
+  const Matrix<const float> some = x.slice_rows(t0, std::min(kPackedTogether, x.rows() - t0));
+  const size_t steps = steps_of(x.rows(), products);
+  for (size_t tile = 0; tile < tiles.count; ++tile)
+    pack_tile(some, tiles.begin(tile), products,
+              pieces + (tile * steps + steps_of(t0, products)) * kPieceStride);
 }
 
 // bias[0..31] += the sum of the rows of a packed panel.

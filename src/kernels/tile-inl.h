@@ -106,9 +106,27 @@ inline constexpr size_t kPieceStride = (kMaxTileRows + hn::MaxLanes(hn::Scalable
                                        hn::MaxLanes(hn::ScalableTag<float>()) *
                                        hn::MaxLanes(hn::ScalableTag<float>());
 
-HWY_INLINE void copy_piece(const float* from, float* to) {
+// The pieces of a tile that begins with column `first`: one for each row, or for two in pairs of bf16. A row
+// may end before its piece does: then the rest is 0.
+HWY_INLINE void pack_tile(Matrix<const float> from, size_t first, Products products, float* to) {
   const hn::ScalableTag<float> d;
-  for (size_t i = 0; i < kPieceStride; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+  const size_t width = std::min(kPieceStride, from.cols() - first);
+  HWY_ALIGN float edge[2][kPieceStride];
+  const auto piece = [&](size_t row) HWY_ATTR -> const float* {
+    if (row < from.rows() && width == kPieceStride) return from.row(row) + first;
+    float* const copy = edge[row % 2];
+    std::fill_n(copy, kPieceStride, 0.0f);
+    if (row < from.rows()) std::copy_n(from.row(row) + first, width, copy);
+    return copy;
+  };
+  const bool in_pairs = products == Products::kBFloat16;
+  for (size_t row = 0; row < from.rows(); row += in_pairs ? 2 : 1, to += kPieceStride) {
+    const float* const one = piece(row);
+    if (in_pairs)
+      pair_columns(one, piece(row + 1), to);
+    else
+      for (size_t i = 0; i < kPieceStride; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, one + i), d, to + i);
+  }
 }
 
 }  // namespace bertie::kernels::HWY_NAMESPACE

@@ -55,7 +55,7 @@ struct VocabularyBlock {
     return targets[t] < 0 ? kWordBlock : size_t(targets[t]) - block * kWordBlock;
   }
   bool in_pairs() const { return products == Products::kBFloat16; }
-  size_t steps(size_t inner) const { return in_pairs() ? (inner + 1) / 2 : inner; }  // of a product
+  size_t steps(size_t inner) const { return steps_of(inner, products); }
   // A block of the table in pairs, its rows apart as in gemm.cc, or a panel of it; and dz in pieces, which
   // have gaps: 16 floats for 14 tokens, or 8 for 6.
   size_t pair_stride() const { return round_up(width, 32) / 2 + 16; }
@@ -225,25 +225,8 @@ HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d
     z[r * b.padded + t] -= b.scale;
     if (d_bias) d_bias[block * kWordBlock + r] -= b.scale;
   }
-  HWY_ALIGN float edge[2][kPieceStride] = {};
-  for (size_t i = 0; i < tiles.count; ++i) {
-    const size_t begin = tiles.begin(i), together = b.in_pairs() ? 2 : 1;
-    const bool inside = begin + kPieceStride <= b.padded;
-    // The last piece of a row ends with it: what comes after may be another thread's.
-    const auto piece = [&](size_t r) HWY_ATTR -> const float* {
-      if (r < words && inside) return z + r * b.padded + begin;
-      float* const copy = edge[r % 2];
-      std::fill_n(copy, kPieceStride, 0.0f);
-      if (r < words) std::copy_n(z + r * b.padded + begin, b.padded - begin, copy);
-      return copy;
-    };
-    float* to = pieces + i * b.steps(words) * kPieceStride;
-    for (size_t r = 0; r < words; r += together, to += kPieceStride)
-      if (b.in_pairs())
-        pair_columns(piece(r), piece(r + 1), to);
-      else
-        copy_piece(piece(r), to);
-  }
+  for (size_t i = 0; i < tiles.count; ++i)
+    pack_tile({z, words, b.padded}, tiles.begin(i), b.products, pieces + i * b.steps(words) * kPieceStride);
   for (size_t r = 0; r < words && b.in_pairs(); ++r) pair_row(z + r * b.padded, b.tokens, z + r * b.padded);
 }
 
