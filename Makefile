@@ -1,6 +1,6 @@
 # `make demo` and `make test` do everything on a fresh Debian 12: install what is missing, build, run.
 PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libfmt-dev nlohmann-json3-dev libgtest-dev librapidcheck-dev \
-            zlib1g-dev liblzma-dev libzstd-dev libcurl4-openssl-dev ca-certificates
+            zlib1g-dev liblzma-dev libzstd-dev libcurl4-openssl-dev ca-certificates libboost1.81-dev prometheus-cpp-dev
 MPI_PACKAGES   := libopenmpi-dev openmpi-bin
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3

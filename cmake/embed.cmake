@@ -44,3 +44,15 @@ std::span<const EmbeddedFile> embedded_files() {
   set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${paths}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${source})
 endfunction()
+
+# bertie_embed_file(target file symbol): a file as symbol and symbol_end, for `extern "C" const char symbol[]`.
+function(bertie_embed_file target file symbol)
+  set(path ${PROJECT_SOURCE_DIR}/${file})
+  set(source ${PROJECT_BINARY_DIR}/${symbol}.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+asm(".section .rodata\n.balign 64\n.hidden @symbol@\n.global @symbol@\n@symbol@:\n"
+    ".incbin \"@path@\"\n.hidden @symbol@_end\n.global @symbol@_end\n@symbol@_end:\n.byte 0\n.previous");
+]])
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${path} SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -17,6 +17,7 @@ foreach(package fmt Threads ZLIB LibLZMA PkgConfig)
 endforeach()
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 ")
 endif()
 file(WRITE ${PROJECT_BINARY_DIR}/bertie-config.cmake

@@ -24,6 +24,7 @@
 #include "bertie/npy.h"
 #include "bertie/results.h"
 #include "bertie/senses.h"
+#include "bertie/serve.h"
 #include "bertie/similarity.h"
 #include "bertie/table.h"
 #include "bertie/text_model.h"

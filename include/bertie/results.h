@@ -73,7 +73,15 @@ struct EmbeddedRow {
 };
 
 struct EmbedOptions {
+  std::optional<bool> normalize = {};  // to length 1; nothing: as the model's files say
   ProgressCallback progress = {};
+};
+
+// The vectors of a text's tokens after the last layer.
+struct TokenVectors {
+  std::vector<float> values;  // (tokens, hidden size), row-major
+  size_t tokens = 0;
+  bool truncated = false;
 };
 
 // Attention weights for one text or pair: how much each token looks at each other one.

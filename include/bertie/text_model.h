@@ -19,6 +19,7 @@
 // Every task takes one input, or many: many are taken some 65,000 tokens at a time, sorted by length, and go
 // through the model in batches; results come back in the order of the inputs, and are those of each alone.
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -66,6 +67,13 @@ class BERTIE_API TextModel {
   // A row for each text into `out` (texts.size(), dimension()), without a copy.
   std::vector<EmbeddedRow> embed(const Texts& texts, Matrix<float> out,
                                  const EmbedOptions& options = {}) const;
+  // The same of texts that are tokens already, special ones included. Error where one has none, more than
+  // max_length(), or ids that the vocabulary does not have.
+  void embed_tokens(std::span<const std::span<const int32_t>> ids, Matrix<float> out,
+                    const EmbedOptions& options = {}) const;
+
+  // Every token's vector, cut as embed cuts.
+  std::vector<TokenVectors> token_vectors(const Texts& texts, const EmbedOptions& options = {}) const;
 
   // Attention weights for a text, or for a pair. Error if it is too long for the model.
   Attention attend(std::string_view text, const AttendOptions& options = {}) const;

@@ -27,6 +27,7 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {"dev_file", "dev"},
     {"unlabeled_file", "unlabeled"},
     {"resamples", "bootstrap"},
+    {"keys_file", "keys"},
     {"text", "column"},
     {"text_pair", "column-pair"},
 };

@@ -522,6 +522,7 @@ const std::vector<Command>& commands() {
     insert_before("bench", data_commands());
     insert_before("bench", train_commands());
     insert_before("bench", evaluate_commands());
+    insert_before("bench", serve_commands());
     return all;
   }();
   return table;

@@ -83,6 +83,12 @@ struct Settings {
   std::optional<std::string> teacher, layers, unlabeled_file;  // distill
   std::optional<double> soft_weight, hard_weight, hidden_weight;
 
+  std::optional<std::string> address, keys, cors;  // serve
+  std::optional<size_t> port, max_body, max_connections, max_connections_per_address, queue, batch_tokens,
+      max_inputs, max_tokens, max_top_k;
+  std::optional<double> request_timeout, idle_timeout, write_timeout, queue_timeout, drain_timeout;
+  bool log = false;
+
   bool man = false, markdown = false;  // help
 
   std::vector<std::string> arguments;  // all of them, as they were given
@@ -132,6 +138,7 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<Example> examples = {};
   int (*run)(const Settings&);
+  bool variables = false;  // options that are not given come from the environment: --port from BERTIE_PORT
 };
 
 const std::vector<Command>& commands();
@@ -139,6 +146,7 @@ std::vector<Command> task_commands();  // parts of them
 std::vector<Command> data_commands();
 std::vector<Command> train_commands();
 std::vector<Command> evaluate_commands();
+std::vector<Command> serve_commands();
 std::vector<Choice> objective_choices(bool pairs_of_texts);  // of pre-training
 std::vector<Choice> task_choices();                          // kinds of tasks to train and to evaluate for
 std::vector<Option> labelled_data_options();                 // columns, what labels are, bad rows
@@ -180,6 +188,8 @@ std::vector<std::string_view> words_of(const std::vector<Choice>& choices);
 // Whether its argument is a path (or a model's name), and whether it was given.
 bool names_file(const Option& option);
 bool is_given(const Option& option, const Settings& settings);
+// "BERTIE_MAX_LENGTH"
+std::string variable_of(const Option& option);
 // "--max-length N"
 std::string spelling(const Option& option);
 
@@ -196,6 +206,7 @@ int pair_command(const Settings& settings);
 int tag_command(const Settings& settings);
 int answer_command(const Settings& settings);
 int generate_command(const Settings& settings);
+int serve_command(const Settings& settings);
 int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int info_command(const Settings& settings);

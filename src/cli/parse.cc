@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "bertie/nearest.h"
 #include "cli/options.h"
@@ -156,6 +157,12 @@ bool is_given(const Option& option, const Settings& settings) {
       option.to);
 }
 
+std::string variable_of(const Option& option) {
+  std::string name = fmt::format("BERTIE_{}", option.name);
+  for (char& c : name) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? char(c - 32) : c;
+  return name;
+}
+
 std::string spelling(const Option& option) {
   return fmt::format("--{}{}{}", option.name, option.argument.empty() ? "" : " ", option.argument);
 }
@@ -229,6 +236,15 @@ Invocation parse(const std::vector<std::string>& arguments) {
     if (settings.help || settings.version) return result;
   }
   if (command) check_words(*command, settings);
+  if (command && command->variables)
+    for (const Option& option : options_of(*command))
+      if (const char* value = std::getenv(variable_of(option).c_str());
+          value && *value && !is_given(option, settings))
+        try {
+          store(option, value, settings);
+        } catch (const UsageError& error) {
+          throw UsageError(fmt::format("{} (from ${})", error.what(), variable_of(option)), error.hint());
+        }
   if (settings.json && settings.format && *settings.format != int(ResultFormat::kJson))
     throw UsageError("--json and another --format exclude each other", "one of them");
   if (settings.format == int(ResultFormat::kJson)) settings.json = true;

@@ -52,6 +52,10 @@ void json_too_deep(const std::string& name, size_t max_depth) {
   throw Error(fmt::format("{}: JSON nested deeper than {} levels", name, max_depth));
 }
 
+void json_too_many(const std::string& name, size_t max_values) {
+  throw Error(fmt::format("{}: JSON of more than {} values", name, max_values));
+}
+
 }  // namespace detail
 
 namespace {

@@ -21,6 +21,7 @@ namespace bertie::io {
 struct JsonLimits {
   size_t bytes = size_t{64} << 20;
   size_t depth = 64;
+  size_t values = SIZE_MAX;  // strings, numbers, objects … : a tree of many small ones takes much memory
 };
 
 // What read_json tells. Derive, and hide the calls that matter; what is not hidden is refused with an Error
@@ -47,20 +48,22 @@ namespace detail {
 void check_json_text(std::string_view text, const std::string& name, size_t max_bytes);
 [[noreturn]] void json_syntax_error(const std::string& name, size_t position, std::string_view reason);
 [[noreturn]] void json_too_deep(const std::string& name, size_t max_depth);
+[[noreturn]] void json_too_many(const std::string& name, size_t max_values);
 
 // nlohmann's events, handed on under the limits.
 template <class Handler>
 struct JsonEvents {
   Handler& handler;
   const std::string& name;
-  size_t max_depth, depth = 0;
+  JsonLimits limits;
+  size_t depth = 0, values = 0;
 
-  bool null() { return handler.null(), true; }
-  bool boolean(bool value) { return handler.boolean(value), true; }
-  bool number_integer(int64_t value) { return handler.integer(value), true; }
-  bool number_unsigned(uint64_t value) { return handler.whole(value), true; }
-  bool number_float(double value, const std::string&) { return handler.real(value), true; }
-  bool string(std::string& value) { return handler.string(value), true; }
+  bool null() { return count(), handler.null(), true; }
+  bool boolean(bool value) { return count(), handler.boolean(value), true; }
+  bool number_integer(int64_t value) { return count(), handler.integer(value), true; }
+  bool number_unsigned(uint64_t value) { return count(), handler.whole(value), true; }
+  bool number_float(double value, const std::string&) { return count(), handler.real(value), true; }
+  bool string(std::string& value) { return count(), handler.string(value), true; }
   bool binary(nlohmann::json::binary_t&) { return false; }
   bool key(std::string& value) { return handler.key(value), true; }
   bool start_object(size_t) { return enter(), handler.begin_object(), true; }
@@ -70,8 +73,12 @@ struct JsonEvents {
   bool parse_error(size_t position, const std::string&, const std::exception& error) {
     json_syntax_error(name, position, error.what());
   }
+  void count() {
+    if (++values > limits.values) json_too_many(name, limits.values);
+  }
   void enter() {
-    if (++depth > max_depth) json_too_deep(name, max_depth);
+    count();
+    if (++depth > limits.depth) json_too_deep(name, limits.depth);
   }
 };
 
@@ -80,7 +87,7 @@ struct JsonEvents {
 template <class Handler>
 void read_json(std::string_view text, const std::string& name, Handler& handler, JsonLimits limits = {}) {
   detail::check_json_text(text, name, limits.bytes);
-  detail::JsonEvents<Handler> events{handler, name, limits.depth};
+  detail::JsonEvents<Handler> events{handler, name, limits};
   nlohmann::json::sax_parse(text.begin(), text.end(), &events);
 }
 

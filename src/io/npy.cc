@@ -10,9 +10,9 @@ namespace bertie::io {
 
 static_assert(std::endian::native == std::endian::little, "the header says '<f4'");
 
-std::string npy_header(std::span<const size_t> shape) {
+std::string npy_header(std::span<const size_t> shape, std::string_view type) {
   constexpr size_t kFirstDimension = 21;  // columns that numpy keeps for it
-  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type,
                                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   if (!shape.empty()) text.append(kFirstDimension - fmt::formatted_size("{}", shape[0]), ' ');
   constexpr size_t kPrefix = 10, kMultiple = 64;  // the prefix is magic, version and length

@@ -5,9 +5,11 @@
 // rows yet writes a header for 0 rows, then rows, and in the end the right header over the first one.
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace bertie::io {
 
-std::string npy_header(std::span<const size_t> shape);
+// `type` is NumPy's word for the numbers: "<f4" is float32.
+std::string npy_header(std::span<const size_t> shape, std::string_view type = "<f4");
 
 }  // namespace bertie::io

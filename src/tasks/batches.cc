@@ -39,6 +39,13 @@ void Sequences::add(const Encoding& encoding) {
   wanted_starts.push_back(wanted.size());
 }
 
+void Sequences::add(std::span<const int32_t> tokens) {
+  append(ids, tokens);
+  types.resize(ids.size());
+  starts.push_back(ids.size());
+  wanted_starts.push_back(wanted.size());
+}
+
 void Sequences::add_with_places(const Encoding& encoding) {
   append(offsets, encoding.offsets);
   append(words, encoding.words);

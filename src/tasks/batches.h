@@ -29,6 +29,7 @@ struct Sequences {
 
   void clear();
   void add(const Encoding& encoding);
+  void add(std::span<const int32_t> tokens);  // all of type 0
   void add_with_places(const Encoding& encoding);
   void want(size_t token);  // of the sequence that was added last
 };

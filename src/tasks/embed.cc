@@ -42,8 +42,8 @@ void normalize(std::span<float> v) {
 }
 
 // Pooling, dense modules, normalization: (n, C) to one vector, into `out`.
-void sentence_vector(Matrix<const float> rows, const Modules& modules, std::vector<float>& scratch,
-                     float* out) {
+void sentence_vector(Matrix<const float> rows, const Modules& modules, std::optional<bool> to_length_1,
+                     std::vector<float>& scratch, float* out) {
   Team inline_team;
   scratch.resize(modules.pooled_size(rows.cols()));
   pool(rows, modules.pooling, scratch);
@@ -54,34 +54,78 @@ void sentence_vector(Matrix<const float> rows, const Modules& modules, std::vect
     scratch = std::move(next);
   }
   check_finite({scratch.data(), 1, scratch.size()});
-  if (modules.pooling.normalize) normalize(scratch);
+  if (to_length_1.value_or(modules.pooling.normalize)) normalize(scratch);
   std::copy(scratch.begin(), scratch.end(), out);
 }
 
 }  // namespace
 
+void TextModel::State::embed(size_t inputs, Matrix<float> out, const EmbedOptions& options,
+                             const std::function<void(Worker&, size_t input)>& add) const {
+  if (loaded->modules_error) throw *loaded->modules_error;
+  const Modules& modules = loaded->modules;
+  const size_t size = modules.output_size(model().config().hidden);
+  if (out.rows() != inputs || out.cols() != size)
+    throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", inputs, size, out.rows(), out.cols()));
+  const auto worker = workers->take();
+  run_work(*worker, {.head = {},
+                     .inputs = inputs,
+                     .add = [&](size_t i) { add(*worker, i); },
+                     .use =
+                         [&](size_t i, size_t, Matrix<const float> rows) {
+                           sentence_vector(rows, modules, options.normalize, worker->scores, out.row(i));
+                         },
+                     .progress = options.progress});
+}
+
 std::vector<EmbeddedRow> TextModel::embed(const Texts& texts, Matrix<float> out,
                                           const EmbedOptions& options) const {
-  if (state_->loaded->modules_error) throw *state_->loaded->modules_error;
-  if (out.rows() != texts.size() || out.cols() != dimension())
-    throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", texts.size(), dimension(), out.rows(),
-                            out.cols()));
-  const Modules& modules = state_->loaded->modules;
-  const auto worker = state_->workers->take();
   std::vector<EmbeddedRow> report(texts.size());
-  run_work(
-      *worker,
-      {.head = {},
-       .inputs = texts.size(),
-       .add =
-           [&](size_t i) {
-             add_cut(*worker, tokenizer(), texts[i], state_->embed_length());
-             report[i] = {.tokens = worker->encoding.size(), .truncated = worker->encoding.truncated};
-           },
-       .use = [&](size_t i, size_t,
-                  Matrix<const float> rows) { sentence_vector(rows, modules, worker->scores, out.row(i)); },
-       .progress = options.progress});
+  state_->embed(texts.size(), out, options, [&](Worker& worker, size_t i) {
+    add_cut(worker, tokenizer(), texts[i], state_->embed_length());
+    report[i] = {.tokens = worker.encoding.size(), .truncated = worker.encoding.truncated};
+  });
   return report;
+}
+
+void TextModel::embed_tokens(std::span<const std::span<const int32_t>> ids, Matrix<float> out,
+                             const EmbedOptions& options) const {
+  const size_t vocabulary = model().config().vocabulary;
+  for (std::span<const int32_t> text : ids) {
+    if (text.empty() || text.size() > max_length())
+      throw Error(fmt::format("a text has {} tokens; the model takes 1 to {}", text.size(), max_length()), {},
+                  "ids");
+    for (int32_t id : text)
+      if (id < 0 || size_t(id) >= vocabulary)
+        throw Error(fmt::format("there is no token {}: the vocabulary has {}, from 0 on", id, vocabulary), {},
+                    "ids");
+  }
+  state_->embed(ids.size(), out, options, [&](Worker& worker, size_t i) { worker.sequences.add(ids[i]); });
+}
+
+std::vector<TokenVectors> TextModel::token_vectors(const Texts& texts, const EmbedOptions& options) const {
+  std::vector<TokenVectors> all(texts.size());
+  const auto worker = state_->workers->take();
+  run_work(*worker, {.head = {},
+                     .inputs = texts.size(),
+                     .add =
+                         [&](size_t i) {
+                           add_cut(*worker, tokenizer(), texts[i], state_->embed_length());
+                           all[i].tokens = worker->encoding.size();
+                           all[i].truncated = worker->encoding.truncated;
+                         },
+                     .use =
+                         [&](size_t i, size_t, Matrix<const float> rows) {
+                           for (size_t t = 0; t < rows.rows(); ++t) {
+                             const std::span<const float> row = rows[t];
+                             all[i].values.insert(all[i].values.end(), row.begin(), row.end());
+                           }
+                           if (options.normalize.value_or(false))
+                             for (size_t t = 0; t < rows.rows(); ++t)
+                               normalize(std::span(all[i].values).subspan(t * rows.cols(), rows.cols()));
+                         },
+                     .progress = options.progress});
+  return all;
 }
 
 std::vector<Embedding> TextModel::embed(const Texts& texts, const EmbedOptions& options) const {

@@ -74,6 +74,9 @@ struct TextModel::State {
   size_t embed_length() const;
   size_t head_length() const;
   void require(Head head) const;
+  // A vector for each input, into rows of `out`; `add` puts an input into worker.sequences.
+  void embed(size_t inputs, Matrix<float> out, const EmbedOptions& options,
+             const std::function<void(Worker&, size_t input)>& add) const;
 };
 
 // A call with many inputs. Inputs are taken up to some 65,000 tokens at a time, so that memory is bounded.

@@ -21,6 +21,7 @@ inline const std::map<std::string, std::set<std::string>, std::less<>> kMayInclu
     {"tasks", {"core", "io", "hub", "text", "kernels", "attention", "model"}},
     {"train", {"core", "io", "hub", "text", "kernels", "attention", "model", "tasks"}},
     {"explain", {"core", "io", "hub", "text", "kernels", "attention", "model", "tasks"}},
+    {"serve", {"core", "io", "hub", "text", "kernels", "attention", "model", "tasks", "explain"}},
     {"cli", {}},
 };
 
@@ -54,6 +55,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"npy.h", "io"},
     {"results.h", "tasks"},
     {"senses.h", "explain"},
+    {"serve.h", "serve"},
     {"similarity.h", "tasks"},
     {"table.h", "train"},
     {"text_model.h", "tasks"},

@@ -1,0 +1,268 @@
+// What other services do not have: attention, its steps, the senses of a word, how likely a text is, and
+// whether one sentence follows another. Layers and heads count from 1, as on the command line; replies are
+// the command line's JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "bertie/explain.h"
+#include "bertie/json.h"
+#include "bertie/json_writer.h"
+#include "bertie/senses.h"
+#include "io/half.h"
+#include "io/npy.h"
+#include "serve/texts.h"
+
+namespace bertie::serve {
+namespace {
+
+using nlohmann::json;
+
+// Tokens of a text or a pair; 413 where the model has no positions for them.
+size_t length_of(Call& call, const TextModel& model, const std::string& text,
+                 const std::optional<std::string>& pair) {
+  const TextPair both{text, pair ? std::string_view(*pair) : std::string_view()};
+  return count_tokens(call, model, std::span(&both, 1), {.allowed = false})[0];
+}
+
+std::optional<std::string> pair_of(const Fields& fields) {
+  if (!fields.has("pair")) return {};
+  return fields.string("pair");
+}
+
+// A list of numbers from 1 to `most`, as numbers from 0; missing: all.
+std::vector<size_t> numbers_of(const Fields& fields, const char* name, size_t most) {
+  std::vector<size_t> numbers(most);
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  const json* list = fields.find(name);
+  if (!list) return numbers;
+  numbers.clear();
+  const auto wrong = [&] {
+    return RequestError(422, fmt::format("`{}` must be a list of numbers from 1 to {}", name, most), name);
+  };
+  if (!list->is_array() || list->empty() || list->size() > most) throw wrong();
+  for (const json& item : *list) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() < 1 || item.get<uint64_t>() > most) throw wrong();
+    numbers.push_back(size_t(item.get<uint64_t>()) - 1);
+  }
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+enum class Number { kFloat32, kFloat16, kByte };
+
+std::string bytes_of(std::span<const float> weights, Number number) {
+  std::string out;
+  if (number == Number::kFloat32)
+    return {reinterpret_cast<const char*>(weights.data()), weights.size_bytes()};
+  if (number == Number::kFloat16) {
+    out.resize(2 * weights.size());
+    io::float_to_f16(weights, reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  }
+  out.reserve(weights.size());
+  for (float w : weights) out += char(uint8_t(std::lround(255 * std::clamp(w, 0.0f, 1.0f))));
+  return out;
+}
+
+// One head after the other: all of them may be hundreds of megabytes of text.
+class HeadByHead {
+ public:
+  HeadByHead(Attention attention, std::vector<size_t> heads)
+      : attention_(std::move(attention)), heads_(std::move(heads)) {}
+
+  const Attention& attention() const { return attention_; }
+  const std::vector<size_t>& heads() const { return heads_; }
+  bool next(Matrix<const float>& weights) {
+    if (next_ == attention_.kept.size() * heads_.size()) return false;
+    weights = attention_.at(attention_.kept[next_ / heads_.size()], heads_[next_ % heads_.size()]);
+    return ++next_, true;
+  }
+  bool first_of_layer() const { return next_ % heads_.size() == 1 || heads_.size() == 1; }
+  bool last_of_layer() const { return next_ % heads_.size() == 0; }
+  size_t given() const { return next_; }
+
+ private:
+  Attention attention_;
+  std::vector<size_t> heads_;
+  size_t next_ = 0;
+};
+
+HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& model) {
+  const Attention& a = heads->attention();
+  JsonWriter head;
+  head.begin_object().field("model", model).field("tokens", a.tokens).field("ids", a.encoding.ids);
+  head.field("types", a.encoding.types).key("offsets").begin_array();
+  for (Offset offset : a.encoding.offsets)
+    head.begin_array().value(offset.begin).value(offset.end).end_array();
+  head.end_array().key("layers").begin_array();
+  for (size_t layer : a.kept) head.value(layer + 1);
+  head.end_array().key("heads").begin_array();
+  for (size_t h : heads->heads()) head.value(h + 1);
+  head.end_array().key("weights");
+  HttpReply reply{.body = head.take() + "["};
+  reply.more = [heads, ended = false]() mutable -> std::string {
+    Matrix<const float> weights;
+    if (!heads->next(weights)) return std::exchange(ended, true) ? "" : "]}";
+    JsonWriter one;
+    one.value(weights);
+    std::string text = heads->first_of_layer() ? (heads->given() > 1 ? ",[" : "[") : ",";
+    text += one.take();
+    if (heads->last_of_layer()) text += "]";
+    return text;
+  };
+  return reply;
+}
+
+HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
+  const Attention& a = heads->attention();
+  const size_t shape[] = {a.kept.size(), heads->heads().size(), a.n(), a.n()};
+  HttpReply reply{.body = io::npy_header(shape, number == Number::kFloat32   ? "<f4"
+                                                : number == Number::kFloat16 ? "<f2"
+                                                                             : "|u1"),
+                  .type = "application/x-npy"};
+  // What the numbers are of does not go into an array.
+  JsonWriter tokens;
+  tokens.value(a.tokens);
+  if (std::string text = tokens.take();
+      text.size() < 4096 && std::ranges::all_of(text, [](char c) { return c > 0; }))
+    reply.headers.emplace_back("x-tokens", std::move(text));
+  reply.more = [heads, number]() -> std::string {
+    Matrix<const float> weights;
+    if (!heads->next(weights)) return {};
+    return bytes_of({weights.data(), weights.rows() * weights.cols()}, number);
+  };
+  return reply;
+}
+
+Async<HttpReply> attention(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layers", "heads", "format", "precision"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const std::string text = fields.string("text");
+  const auto pair = pair_of(fields);
+  AttendOptions options{.layers = numbers_of(fields, "layers", config.depth())};
+  std::vector<size_t> heads = numbers_of(fields, "heads", config.heads);
+  const std::string format = fields.choice("format", "json", {"json", "npy"});
+  const std::string precision = fields.choice("precision", "float32", {"float32", "float16", "uint8"});
+  if (format == "json" && precision != "float32")
+    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  Attention found = co_await call.run_alone<Attention>(
+      model, length_of(call, model->all, text, pair),
+      [&](const TextModel& m) { return pair ? m.attend(text, *pair, options) : m.attend(text, options); });
+  auto all = std::make_shared<HeadByHead>(std::move(found), std::move(heads));
+  if (format == "json") co_return attention_json(all, model->name);
+  co_return attention_npy(all, precision == "float32"   ? Number::kFloat32
+                               : precision == "float16" ? Number::kFloat16
+                                                        : Number::kByte);
+}
+
+Async<HttpReply> explain_steps(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layer", "head"});
+  if (!fields.has("text")) {
+    const size_t head = fields.whole("head", 1, 1, 2) - 1;
+    co_return json_reply(to_json(explain_you_found_me(head), {.text = "You found me"}));
+  }
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const std::string text = fields.string("text");
+  const auto pair = pair_of(fields);
+  const WhichHead which{fields.whole("layer", 1, 1, config.depth()) - 1,
+                        fields.whole("head", 1, 1, config.heads) - 1};
+  const AttentionSteps steps = co_await call.run_alone<AttentionSteps>(
+      model, length_of(call, model->all, text, pair),
+      [&](const TextModel& m) { return pair ? explain(m, text, *pair, which) : explain(m, text, which); });
+  co_return json_reply(
+      to_json(steps, {.text = text, .b = pair ? std::optional<std::string_view>(*pair) : std::nullopt}));
+}
+
+Async<HttpReply> senses_of_word(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "word", "texts", "layer"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const std::string word = fields.string("word");
+  const std::vector<std::string> texts =
+      fields.strings("texts", std::min<size_t>(256, call.service.limits.inputs));
+  if (texts.size() < 2) throw RequestError(422, "`texts` must be two texts or more", "texts");
+  const size_t layer = fields.whole("layer", 0, 1, model->all.model().config().depth());
+  size_t tokens = 0;
+  for (size_t n : count_tokens(call, model->all, texts, {.allowed = false})) tokens += n;
+  const std::string found = co_await call.run_alone<std::string>(model, tokens, [&](const TextModel& m) {
+    const Senses s = senses(m, word, texts);
+    return to_json(s, word, layer ? layer : s.clearest_layer());
+  });
+  co_return json_reply(found);
+}
+
+Async<HttpReply> score(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "texts"});
+  const std::string name = fields.string("model", "");
+  const auto& models = call.service.models;
+  const bool causal = !name.empty() && models.find(name)->all.can(Head::kCausalLm);
+  const ModelPointer model = models.with_head(causal ? Head::kCausalLm : Head::kMaskedLm, name);
+  const std::vector<std::string> texts = fields.strings("texts", call.service.limits.inputs);
+  if (texts.empty()) throw RequestError(400, "`texts` is empty", "texts");
+  // Each token is masked in turn, so that a text is read as often as it has tokens.
+  std::vector<size_t> work = count_tokens(call, model->all, texts, {.allowed = true});
+  if (!causal)
+    for (size_t& n : work) n *= n;
+  std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto compute = [](const TextModel& m, std::span<const std::string_view> all) { return m.score(all); };
+  const auto scores = co_await call.run<TextScore, std::string_view>(model, "score", std::move(views),
+                                                                     std::move(work), compute);
+  std::vector<std::string> objects;
+  for (size_t i = 0; i < scores.size(); ++i)
+    objects.push_back(to_json(scores[i], {.index = i, .text = texts[i]}));
+  co_return json_reply(fmt::format("[{}]", fmt::join(objects, ",")));
+}
+
+Async<HttpReply> next_sentence(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "pairs"});
+  const ModelPointer model = call.service.models.with_head(Head::kNextSentence, fields.string("model", ""));
+  const json& list = fields.at("pairs");
+  if (!list.is_array() || list.empty())
+    throw RequestError(422, "`pairs` must be a list of pairs of texts", "pairs");
+  if (list.size() > call.service.limits.inputs)
+    throw RequestError(
+        413,
+        fmt::format("`pairs` has {} items; a request may have {}", list.size(), call.service.limits.inputs),
+        "pairs");
+  std::vector<std::string> texts;
+  for (const json& item : list) {
+    const std::vector<std::string> two = strings_of(item, "pairs", 2);
+    if (!item.is_array() || two.size() != 2)
+      throw RequestError(422, "`pairs` must be a list of pairs of texts", "pairs");
+    texts.insert(texts.end(), two.begin(), two.end());
+  }
+  std::vector<TextPair> pairs;
+  for (size_t i = 0; i < texts.size(); i += 2) pairs.push_back({texts[i], texts[i + 1]});
+  std::vector<size_t> lengths = count_tokens(call, model->all, pairs, {.allowed = true});
+  const auto compute = [](const TextModel& m, std::span<const TextPair> all) { return m.next_sentence(all); };
+  const auto found =
+      co_await call.run<NextSentence, TextPair>(model, "next sentence", pairs, std::move(lengths), compute);
+  std::vector<std::string> objects;
+  for (size_t i = 0; i < found.size(); ++i)
+    objects.push_back(to_json(found[i], {.index = i, .a = pairs[i].a, .b = pairs[i].b}));
+  co_return json_reply(fmt::format("[{}]", fmt::join(objects, ",")));
+}
+
+constexpr Route route(std::string_view path, Async<HttpReply> (*run)(Call&)) {
+  return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kOurs, .has_body = true};
+}
+constexpr Route kRoutes[] = {
+    route("/attention", attention), route("/explain", explain_steps),       route("/senses", senses_of_word),
+    route("/score", score),         route("/next-sentence", next_sentence),
+};
+
+}  // namespace
+
+std::span<const Route> inside_routes() { return kRoutes; }
+
+}  // namespace bertie::serve

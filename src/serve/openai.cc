@@ -1,0 +1,100 @@
+// OpenAI's API, as far as it is about vectors: /v1/embeddings and /v1/models.
+#include <fmt/format.h>
+
+#include "bertie/json_writer.h"
+#include "serve/base64.h"
+#include "serve/texts.h"
+
+namespace bertie::serve {
+namespace {
+
+using nlohmann::json;
+
+// A string, a list of strings, a list of ids, or a list of lists of ids.
+std::vector<Ids> ids_of(Call& call, const TextModel& model, const json& input) {
+  const size_t most = call.service.limits.inputs;
+  const auto text_ids = [&](const json& list) {
+    Ids ids;
+    for (const json& item : list) ids.push_back(token_of(item, "input"));
+    return with_special_tokens(model, std::move(ids), "input", {.allowed = true});
+  };
+  if (input.is_array() && !input.empty() && input[0].is_number()) return {text_ids(input)};
+  if (input.is_array() && !input.empty() && input[0].is_array()) {
+    if (input.size() > most)
+      throw RequestError(413, fmt::format("`input` has {} items; a request may have {}", input.size(), most),
+                         "input");
+    std::vector<Ids> all;
+    for (const json& list : input) {
+      if (!list.is_array())
+        throw RequestError(422, "`input` must be all texts, or all lists of token ids", "input");
+      all.push_back(text_ids(list));
+    }
+    return all;
+  }
+  const std::vector<std::string> texts = strings_of(input, "input", most);
+  if (texts.empty()) throw RequestError(400, "`input` is empty", "input");
+  return tokenize(call, model, texts, {.allowed = true});
+}
+
+Async<HttpReply> embeddings(Call& call) {
+  const Fields fields = call.fields();
+  const ModelPointer model = call.service.models.with_vectors(fields.string("model", ""));
+  const std::string format = fields.choice("encoding_format", "float", {"float", "base64"});
+  const size_t dimensions = fields.whole("dimensions", 0, 1, 1'000'000);
+  std::vector<Ids> ids = ids_of(call, model->all, fields.at("input"));
+  const auto rows =
+      co_await vectors(call, model, std::move(ids), {.normalize = true, .dimensions = dimensions});
+  JsonWriter out;
+  out.begin_object().field("object", "list").key("data").begin_array();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out.begin_object().field("object", "embedding").field("index", i).key("embedding");
+    if (format == "base64")
+      out.value(base64(std::as_bytes(std::span(rows[i]))));
+    else
+      out.value(rows[i]);
+    out.end_object();
+  }
+  out.end_array().field("model", model->name).key("usage").begin_object();
+  out.field("prompt_tokens", call.tokens).field("total_tokens", call.tokens).end_object().end_object();
+  co_return json_reply(out.take());
+}
+
+void write_model(JsonWriter& out, const ServedModel& model) {
+  out.begin_object().field("id", model.name).field("object", "model").field("created", model.loaded_at);
+  out.field("owned_by", "bertie").end_object();
+}
+
+Async<HttpReply> list_models(Call& call) {
+  JsonWriter out;
+  out.begin_object().field("object", "list").key("data").begin_array();
+  for (const ModelPointer& model : call.service.models.all()) write_model(out, *model);
+  out.end_array().end_object();
+  co_return json_reply(out.take());
+}
+
+Async<HttpReply> one_model(Call& call) {
+  JsonWriter out;
+  write_model(out, *call.service.models.find(call.below));
+  co_return json_reply(out.take());
+}
+
+constexpr Route kRoutes[] = {
+    {.method = "POST",
+     .path = "/v1/embeddings",
+     .run = embeddings,
+     .style = ErrorStyle::kOpenAi,
+     .has_body = true},
+    {.method = "POST",
+     .path = "/embeddings",
+     .run = embeddings,
+     .style = ErrorStyle::kOpenAi,
+     .has_body = true},
+    {.method = "GET", .path = "/v1/models", .run = list_models, .style = ErrorStyle::kOpenAi},
+    {.method = "GET", .path = "/v1/models/", .run = one_model, .style = ErrorStyle::kOpenAi},
+};
+
+}  // namespace
+
+std::span<const Route> openai_routes() { return kRoutes; }
+
+}  // namespace bertie::serve

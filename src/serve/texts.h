@@ -1,0 +1,45 @@
+#pragma once
+// What routes share: texts of a request to tokens, tokens to vectors.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/service.h"
+
+namespace bertie::serve {
+
+using Ids = std::vector<int32_t>;
+
+// What is done to a text that is longer than the model takes.
+struct Cut {
+  bool allowed = true;      // false: 413
+  bool from_start = false;  // its start is left out, not its end
+};
+
+// The body's `truncate` and `truncation_direction`.
+Cut cut_of(const Fields& fields, bool otherwise);
+
+// Each text as the model reads it, special tokens included.
+std::vector<Ids> tokenize(Call& call, const TextModel& model, std::span<const std::string> texts, Cut cut);
+// Ids of a client's own with special tokens around them. `field` is what errors call them.
+Ids with_special_tokens(const TextModel& model, Ids ids, const std::string& field, Cut cut);
+
+// How many tokens each input has, cut at `most` tokens or, where that is not allowed, refused with 413.
+std::vector<size_t> count_tokens(Call& call, const TextModel& model, std::span<const std::string> texts,
+                                 Cut cut);
+std::vector<size_t> count_tokens(Call& call, const TextModel& model, std::span<const TextPair> pairs,
+                                 Cut cut);
+
+struct VectorOptions {
+  std::optional<bool> normalize = true;
+  size_t dimensions = 0;  // the first ones, to length 1 again where vectors are; 0: all
+};
+Async<std::vector<std::vector<float>>> vectors(Call& call, ModelPointer model, std::vector<Ids> ids,
+                                               VectorOptions options);
+// The labels of each text or pair, best first.
+Async<std::vector<Classification>> labels(Call& call, ModelPointer model, const std::vector<TextPair>& pairs,
+                                          Apply apply, Cut cut);
+
+}  // namespace bertie::serve
