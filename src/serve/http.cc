@@ -54,7 +54,6 @@ Refused refusal_of(const error_code& error) {
   if (error == http::error::body_limit) return {413, "the body is too large"};
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return {431, "the headers are too large"};
-  if (error == beast::error::timeout) return {408, "the request took too long to arrive"};
   return {400, "this is not an HTTP request"};
 }
 
@@ -242,12 +241,21 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
   }
   request.arrived = Clock::now();
   request.address = address_;
-  stream_.expires_after(seconds(limits.request_seconds));
+  // The stream's own deadline would close the socket, and the client would not learn why.
+  stream_.expires_never();
+  const auto late = std::make_shared<bool>(false);
+  asio::steady_timer deadline(stream_.get_executor(), seconds(limits.request_seconds));
+  deadline.async_wait([self = shared_from_this(), late](const error_code& stopped) {
+    if (!stopped) *late = true, self->stream_.cancel();
+  });
   parser.header_limit(std::uint32_t(limits.header_bytes));
   parser.body_limit(limits.body_bytes);
   const auto fail = [&](const error_code& error) -> asio::awaitable<void> {
-    if (error != http::error::end_of_stream && error != asio::error::connection_reset &&
-        error != asio::error::eof && error != http::error::partial_message)
+    const bool left = error == http::error::end_of_stream || error == http::error::partial_message ||
+                      error == asio::error::connection_reset || error == asio::error::eof;
+    if (*late)
+      co_await refuse({408, "the request took too long to arrive"});
+    else if (!left)
       co_await refuse(refusal_of(error));
   };
   if (const auto [error, n] = co_await http::async_read_header(stream_, buffer_, parser, kNoThrow); error) {

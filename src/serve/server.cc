@@ -37,8 +37,6 @@ std::string_view tei_type(int status) {
   switch (status) {
     case 400:
       return "Empty";
-    case 422:
-      return "Tokenizer";
     case 424:
     case 500:
       return "Backend";

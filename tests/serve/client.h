@@ -17,7 +17,7 @@
 namespace bertie::test {
 
 struct Reply {
-  int status = 0;  // 0: none came
+  int status = 0;                                   // 0: none came
   std::map<std::string, std::string> headers = {};  // names in small letters
   std::string body = {};
 
@@ -34,7 +34,8 @@ class Client {
   explicit Client(uint16_t port) {
     socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
-    address.sin_family = AF_INET, address.sin_port = htons(port), address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_family = AF_INET, address.sin_port = htons(port),
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
       throw std::runtime_error("cannot connect");
   }
@@ -56,13 +57,14 @@ class Client {
   }
   void send_request(std::string_view method, std::string_view path, std::string_view body = {},
                     std::string_view headers = {}) {
-    send(fmt::format("{} {} HTTP/1.1\r\nHost: here\r\n{}Content-Length: {}\r\n\r\n{}", method, path, headers, body.size(),
-                     body));
+    send(fmt::format("{} {} HTTP/1.1\r\nHost: here\r\n{}Content-Length: {}\r\n\r\n{}", method, path, headers,
+                     body.size(), body));
   }
   // The next reply; interim ones (100) are passed over.
   Reply receive(bool to_head = false, double seconds = 20) {
-    deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                       std::chrono::duration<double>(seconds));
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(seconds));
     Reply reply;
     std::string line;
     do {
@@ -105,7 +107,8 @@ class Client {
 
  private:
   bool fill() {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
     pollfd poller{socket_, POLLIN, 0};
     if (left.count() <= 0 || poll(&poller, 1, int(left.count())) <= 0) return false;
     char some[65536];
@@ -136,7 +139,8 @@ class Client {
   std::chrono::steady_clock::time_point deadline_;
 };
 
-inline Reply post(uint16_t port, std::string_view path, std::string_view body, std::string_view headers = {}) {
+inline Reply post(uint16_t port, std::string_view path, std::string_view body,
+                  std::string_view headers = {}) {
   Client client(port);
   client.send_request("POST", path, body, headers);
   return client.receive();
