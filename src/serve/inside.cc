@@ -32,23 +32,17 @@ std::optional<std::string> pair_of(const Fields& fields) {
   return fields.string("pair");
 }
 
-// A list of numbers from 1 to `most`, as numbers from 0; missing: all.
+// Layers or heads, from 1 to `most`, as numbers from 0; missing: all.
 std::vector<size_t> numbers_of(const Fields& fields, const char* name, size_t most) {
-  std::vector<size_t> numbers(most);
-  std::iota(numbers.begin(), numbers.end(), size_t{0});
-  const json* list = fields.find(name);
-  if (!list) return numbers;
-  numbers.clear();
-  const auto wrong = [&] {
-    return RequestError(422, fmt::format("`{}` must be a list of numbers from 1 to {}", name, most), name);
-  };
-  if (!list->is_array() || list->empty() || list->size() > most) throw wrong();
-  for (const json& item : *list) {
-    if (!item.is_number_unsigned() || item.get<uint64_t>() < 1 || item.get<uint64_t>() > most) throw wrong();
-    numbers.push_back(size_t(item.get<uint64_t>()) - 1);
+  std::vector<size_t> numbers;
+  if (fields.has(name)) {
+    for (size_t number : fields.wholes(name, 1, most)) numbers.push_back(number - 1);
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  } else {
+    numbers.resize(most);
+    std::iota(numbers.begin(), numbers.end(), size_t{0});
   }
-  std::ranges::sort(numbers);
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
 
@@ -236,10 +230,9 @@ Async<HttpReply> next_sentence(Call& call) {
         "pairs");
   std::vector<std::string> texts;
   for (const json& item : list) {
-    const std::vector<std::string> two = strings_of(item, "pairs", 2);
-    if (!item.is_array() || two.size() != 2)
+    if (!item.is_array() || item.size() != 2)
       throw RequestError(422, "`pairs` must be a list of pairs of texts", "pairs");
-    texts.insert(texts.end(), two.begin(), two.end());
+    for (const json& text : item) texts.push_back(string_of(text, "pairs"));
   }
   std::vector<TextPair> pairs;
   for (size_t i = 0; i < texts.size(); i += 2) pairs.push_back({texts[i], texts[i + 1]});

@@ -18,6 +18,16 @@ using nlohmann::json;
   throw RequestError(422, fmt::format("`{}` must be {}", field, should_be), field);
 }
 
+// 7, or 7.0, which JSON does not tell apart; nothing where it is negative, a fraction, or too large to be
+// exact.
+std::optional<uint64_t> whole_of(const json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>();
+  if (!value.is_number_float()) return {};
+  const double number = value.get<double>();
+  if (!(number >= 0 && number <= 9007199254740992.0) || number != std::floor(number)) return {};
+  return uint64_t(number);
+}
+
 }  // namespace
 
 json parse_body(std::string_view body, const RequestLimits& limits) {
@@ -63,9 +73,10 @@ bool Fields::boolean(std::string_view name, bool otherwise) const {
 size_t Fields::whole(std::string_view name, size_t otherwise, size_t least, size_t most) const {
   const json* value = find(name);
   if (!value) return otherwise;
-  if (!value->is_number_unsigned() || value->get<uint64_t>() < least || value->get<uint64_t>() > most)
+  const std::optional<uint64_t> number = whole_of(*value);
+  if (!number || *number < least || *number > most)
     wrong(path(name), fmt::format("a whole number from {} to {}", least, most));
-  return size_t(value->get<uint64_t>());
+  return size_t(*number);
 }
 
 double Fields::number(std::string_view name, double otherwise, double least, double most) const {
@@ -82,6 +93,19 @@ std::string Fields::choice(std::string_view name, const std::string& otherwise,
   if (std::ranges::find(words, word) == words.end())
     wrong(path(name), fmt::format("one of {}", fmt::join(words, ", ")));
   return word;
+}
+
+std::vector<size_t> Fields::wholes(std::string_view name, size_t least, size_t most) const {
+  const json& list = at(name);
+  const std::string range = fmt::format("a list of whole numbers from {} to {}", least, most);
+  if (!list.is_array() || list.empty()) wrong(path(name), range);
+  std::vector<size_t> numbers;
+  for (const json& item : list) {
+    const std::optional<uint64_t> number = whole_of(item);
+    if (!number || *number < least || *number > most) wrong(path(name), range);
+    numbers.push_back(size_t(*number));
+  }
+  return numbers;
 }
 
 std::vector<std::string> Fields::strings(std::string_view name, size_t most) const {
@@ -114,9 +138,9 @@ std::string string_of(const json& value, const std::string& field) {
 }
 
 int32_t token_of(const json& value, const std::string& field) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT32_MAX)
-    wrong(field, "a token id: a whole number from 0 on");
-  return int32_t(value.get<uint64_t>());
+  const std::optional<uint64_t> id = whole_of(value);
+  if (!id || *id > INT32_MAX) wrong(field, "a token id: a whole number from 0 on");
+  return int32_t(*id);
 }
 
 std::vector<std::string> strings_of(const json& value, const std::string& field, size_t most) {

@@ -15,10 +15,11 @@ namespace bertie::serve {
 // A request that is not done, and why: in words for the client, with nothing of the server's in them.
 class RequestError : public std::runtime_error {
  public:
-  RequestError(int code, const std::string& message, std::string field_name = {})
-      : std::runtime_error(message), status(code), field(std::move(field_name)) {}
+  RequestError(int code, const std::string& message, std::string field_name = {}, std::string methods = {})
+      : std::runtime_error(message), status(code), field(std::move(field_name)), allow(std::move(methods)) {}
   int status;
   std::string field;
+  std::string allow;  // methods that the path takes, where another one was asked
 };
 
 // How much one request may ask for.
@@ -46,6 +47,7 @@ class Fields {
   std::string string(std::string_view name, std::optional<std::string> otherwise = {}) const;
   bool boolean(std::string_view name, bool otherwise) const;
   size_t whole(std::string_view name, size_t otherwise, size_t least, size_t most) const;
+  std::vector<size_t> wholes(std::string_view name, size_t least, size_t most) const;  // a list of them
   double number(std::string_view name, double otherwise, double least, double most) const;
   // One of these words.
   std::string choice(std::string_view name, const std::string& otherwise,

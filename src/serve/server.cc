@@ -195,18 +195,19 @@ Server::State::State(ServeOptions given) : keys(given.keys_file) {
 }
 
 const Route* Server::State::find(const HttpRequest& request, std::string& below) const {
-  bool other_method = false;
+  std::string methods;  // that this path takes
   for (const Route& route : routes) {
     const bool tree = route.path.ends_with('/');
     const bool match = tree ? request.path.size() > route.path.size() && request.path.starts_with(route.path)
                             : request.path == route.path;
     if (!match) continue;
-    other_method = true;
+    methods +=
+        fmt::format("{}{}", methods.empty() ? "" : ", ", route.method == "GET" ? "GET, HEAD" : route.method);
     if (route.method != request.method) continue;
     if (tree) below = percent_decoded(std::string_view(request.path).substr(route.path.size()));
     return &route;
   }
-  if (other_method) throw RequestError(405, fmt::format("{} is not what this path takes", request.method));
+  if (!methods.empty()) throw RequestError(405, fmt::format("this path takes {}", methods), {}, methods);
   throw RequestError(404, "there is nothing here; /openapi.json lists what there is");
 }
 
@@ -271,7 +272,9 @@ HttpReply Server::State::failed(const Call& call, std::exception_ptr error) cons
   try {
     std::rethrow_exception(error);
   } catch (const RequestError& e) {
-    return error_reply(style, e.status, e.what(), e.field);
+    HttpReply reply = error_reply(style, e.status, e.what(), e.field);
+    if (!e.allow.empty()) reply.headers.emplace_back("Allow", e.allow);
+    return reply;
   } catch (const Error& e) {  // the library's: what the input or an option is not fit for
     return error_reply(
         style, 422,

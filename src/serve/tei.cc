@@ -84,6 +84,8 @@ struct Predictables {
 Predictables predictables(Call& call, const json& inputs) {
   Predictables out;
   const auto one = [&](const json& item) {
+    if (item.is_array() && item.size() > 2)
+      throw RequestError(422, "`inputs` must be texts, or pairs of texts in lists of two", "inputs");
     std::vector<std::string> texts = strings_of(item, "inputs", 2);
     if (texts.empty()) throw RequestError(400, "`inputs` is empty", "inputs");
     out.texts.push_back(std::move(texts));
