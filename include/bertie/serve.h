@@ -31,7 +31,7 @@ struct ServeLimits {
   double write_seconds = 30;    // for a client to take its reply, or a piece of a long one
   size_t queue = 1024;          // requests that wait for a model
   double queue_seconds = 30;    // after which one that still waits is given up
-  size_t pass_tokens = 2048;    // that go through a model together
+  size_t pass_tokens = 512;    // that go through a model together
   size_t inputs = 2048;         // texts of a request
   size_t tokens = 131'072;      // of these
   size_t top_k = 1000;          // answers of any kind

@@ -68,7 +68,7 @@ std::vector<Command> serve_commands() {
              .to = &Settings::max_length,
              .least = 3},
             precision_option(),
-            limit("batch-tokens", "tokens that go through a model together", "2048", &Settings::batch_tokens),
+            limit("batch-tokens", "tokens that go through a model together", "512", &Settings::batch_tokens),
             limit("queue", "requests that may wait; others are refused with 429", "1024", &Settings::queue),
             limit("max-body", "bytes of a request", "2097152", &Settings::max_body),
             limit("max-inputs", "texts of a request", "2048", &Settings::max_inputs),

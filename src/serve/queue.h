@@ -1,7 +1,7 @@
 #pragma once
 // Requests wait here for the models, and share passes: inputs of one kind for one model go through it
-// together, some 2,000 tokens at a time, whoever sent them. A pass begins as soon as a worker is free; nobody
-// waits for company.
+// together, some 500 tokens at a time, whoever sent them: more would be no faster, and others would wait
+// longer. A pass begins as soon as a worker is free; nobody waits for company.
 //
 // There is a worker for every core, of one thread each. A pass that has the machine to itself takes all cores
 // instead. A large request is cut at its inputs, so that others come between; of two that wait, the one goes
@@ -26,10 +26,10 @@
 namespace bertie::serve {
 
 struct QueueLimits {
-  size_t requests = 1024;     // that wait
-  size_t tokens = 2 << 20;    // of these
-  size_t pass_tokens = 2048;  // that go through a model together
-  double wait_seconds = 30;   // after which a request that still waits is given up
+  size_t requests = 1024;    // that wait
+  size_t tokens = 2 << 20;   // of these
+  size_t pass_tokens = 512;  // that go through a model together
+  double wait_seconds = 30;  // after which a request that still waits is given up
 };
 
 // Where the time of a request went.
