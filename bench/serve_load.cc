@@ -98,7 +98,7 @@ struct Asking {
   int socket = -1;
   size_t text = 0;
   std::string to_send, received;
-  Clock::time_point asked;
+  Clock::time_point asked, not_before;  // one that was refused waits, as Retry-After says
 
   void begin(std::string request, size_t which) {
     text = which, to_send = std::move(request), received.clear(), asked = Clock::now();
@@ -115,7 +115,8 @@ struct Asking {
     for (;;) {
       const ssize_t n = recv(socket, some, sizeof some, MSG_DONTWAIT);
       if (n < 0 && errno == EAGAIN) break;
-      if (n <= 0) return -1;
+      if (n <= 0 && received.empty()) return -1;
+      if (n <= 0) break;  // a reply before the end counts
       received.append(some, size_t(n));
     }
     const size_t head = received.find("\r\n\r\n");
@@ -178,16 +179,19 @@ Outcome load(const Arguments& a, const std::vector<std::string>& texts,
     client.begin(request_for(a, texts[begun % texts.size()]), begun % texts.size());
     ++begun;
   };
-  for (Asking& client : clients) client.socket = connect_to(a.port), begin(client);
   for (bool going = true; going;) {
     going = false;
     const bool more =
         begun < a.requests && std::chrono::duration<double>(Clock::now() - start).count() < a.seconds;
+    for (Asking& client : clients)
+      if (more && client.socket < 0 && Clock::now() >= client.not_before)
+        if ((client.socket = connect_to(a.port)) >= 0) begin(client);
     for (size_t i = 0; i < clients.size(); ++i) {
       waits[i] = {clients[i].socket, short(clients[i].to_send.empty() ? POLLIN : POLLIN | POLLOUT), 0};
       going |= clients[i].socket >= 0;
     }
-    if (!going) break;
+    if (!going && !more) break;
+    going = true;
     poll(waits.data(), waits.size(), 100);
     for (size_t i = 0; i < clients.size(); ++i) {
       Asking& client = clients[i];
@@ -204,9 +208,12 @@ Outcome load(const Arguments& a, const std::vector<std::string>& texts,
       } else {
         ++out.lost;
       }
-      if (status < 0 || status == 503 || !more) close(client.socket), client.socket = -1;
-      if (more && client.socket < 0) client.socket = connect_to(a.port);
-      if (client.socket >= 0 && more) begin(client);
+      if (status == 200 && more) {
+        begin(client);
+        continue;
+      }
+      close(client.socket), client.socket = -1;
+      client.not_before = Clock::now() + std::chrono::seconds(1);
     }
   }
   out.took = std::chrono::duration<double>(Clock::now() - start).count();

@@ -37,7 +37,7 @@ using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
-constexpr size_t kMostRefusals = 256;     // that are told why at the same time
+constexpr size_t kMostRefusals = 4096;    // that are told why at the same time
 constexpr size_t kLingerBytes = 4 << 20;  // of a refused request that are read, so that the reply is not lost
 constexpr size_t kPathBytes = 2048;
 
