@@ -1,16 +1,16 @@
 // A load on a service of embeddings, from this machine to this machine: how many texts a second, how long
 // each waits, and whether every answer is the right one.
 //
-//   bertie_serve_load load   --port 8080 --texts FILE --clients 64 --seconds 20   clients that ask one text
-//   after the other bertie_serve_load hold   --port 8080 --texts FILE --clients 2000              the same
-//   for one good client, with and
-//                                                                                 without many that are idle
-//                                                                                 or slow
-//   bertie_serve_load attack --port 8080 --texts FILE --requests 1000000          requests that are not what
-//   they should be
+//   bertie_serve_load load   --port 8080 --texts FILE --clients 64 --seconds 20
+//       clients that ask one text after the other
+//   bertie_serve_load hold   --port 8080 --texts FILE --clients 2000 --seconds 8
+//       one good client alone, and beside many that are idle or do not go on; the server needs
+//       --max-connections-per-address 3000 --request-timeout 60 for it
+//   bertie_serve_load attack --port 8080 --texts FILE --requests 1000000
+//       requests that are not what they should be
 //
-// --path and --field name the route and its text (/embed and inputs); --check N: answers are checked for
-// every Nth text (1: all; 0: none). Prints a line of JSON. Only addresses of this machine are asked.
+// --path and --field name the route and its text (/embed and inputs). --check N: every Nth text's answer is
+// compared with what it was alone (1: all; 0: none). Prints lines of JSON. Only this machine is asked.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -98,6 +98,7 @@ struct Asking {
   int socket = -1;
   size_t text = 0;
   std::string to_send, received;
+  bool ended = false;                   // the other side has closed
   Clock::time_point asked, not_before;  // one that was refused waits, as Retry-After says
 
   void begin(std::string request, size_t which) {
@@ -112,28 +113,32 @@ struct Asking {
       to_send.erase(0, size_t(n));
     }
     char some[65536];
-    for (;;) {
+    for (ended = false;;) {
       const ssize_t n = recv(socket, some, sizeof some, MSG_DONTWAIT);
       if (n < 0 && errno == EAGAIN) break;
-      if (n <= 0 && received.empty()) return -1;
-      if (n <= 0) break;  // a reply before the end counts
+      if (n <= 0) {
+        ended = true;  // a whole reply before the end counts
+        break;
+      }
       received.append(some, size_t(n));
     }
+    const int unfinished = ended ? -1 : 0;
     const size_t head = received.find("\r\n\r\n");
-    if (head == received.npos) return 0;
+    if (head == received.npos) return unfinished;
     std::string lower = received.substr(0, head);
     std::ranges::transform(lower, lower.begin(), [](char c) { return char(std::tolower(c)); });
     const size_t length = lower.find("content-length:");
     if (length == lower.npos) return -1;
     const size_t size = std::stoul(lower.substr(length + 15));
-    if (received.size() < head + 4 + size) return 0;
+    if (received.size() < head + 4 + size) return unfinished;
     body = received.substr(head + 4, size);
     return std::stoi(received.substr(9, 3));
   }
 };
 
 struct Outcome {
-  size_t answered = 0, refused = 0, lost = 0, wrong = 0;
+  // Refused: 429 and 503, which say "later". Failed: any other status. Lost: no reply, or half of one.
+  size_t answered = 0, refused = 0, failed = 0, lost = 0, wrong = 0;
   std::vector<double> seconds;
   double took = 0;
 
@@ -144,8 +149,8 @@ struct Outcome {
   }
   std::string json(const char* name) {
     return fmt::format(
-        R"({{"what":"{}","answered":{},"refused":{},"lost":{},"wrong":{},"seconds":{:.2f},"per_second":{:.1f},"p50_ms":{:.3f},"p99_ms":{:.3f},"most_ms":{:.3f}}})",
-        name, answered, refused, lost, wrong, took, double(answered) / took, 1000 * quantile(.5),
+        R"({{"what":"{}","answered":{},"refused":{},"failed":{},"lost":{},"wrong":{},"seconds":{:.2f},"per_second":{:.1f},"p50_ms":{:.3f},"p99_ms":{:.3f},"most_ms":{:.3f}}})",
+        name, answered, refused, failed, lost, wrong, took, double(answered) / took, 1000 * quantile(.5),
         1000 * quantile(.99), 1000 * quantile(1));
   }
 };
@@ -203,8 +208,10 @@ Outcome load(const Arguments& a, const std::vector<std::string>& texts,
         ++out.answered;
         out.seconds.push_back(std::chrono::duration<double>(Clock::now() - client.asked).count());
         if (!right[client.text].empty() && body != right[client.text]) ++out.wrong;
-      } else if (status > 0) {
+      } else if (status == 429 || status == 503) {
         ++out.refused;
+      } else if (status > 0) {
+        ++out.failed;
       } else {
         ++out.lost;
       }
@@ -231,7 +238,13 @@ void hold(Arguments a, const std::vector<std::string>& texts, const std::vector<
     if (i % 2 == 0 && sockets.back() >= 0) (void)!send(sockets.back(), "POST /embed HT", 14, MSG_NOSIGNAL);
   }
   std::printf("%s\n", load(a, texts, right).json("the same beside idle and slow ones").c_str());
-  for (int s : sockets) close(s);
+  size_t still = 0;
+  for (int s : sockets) {
+    char byte;
+    still += s >= 0 && recv(s, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    close(s);
+  }
+  std::printf("{\"what\":\"held\",\"connections\":%zu,\"still_open_at_the_end\":%zu}\n", held, still);
 }
 
 // One request that is not what it should be.
@@ -334,7 +347,7 @@ int main(int argc, char** argv) try {
   if (a.mode == "attack") return attack(a, texts, right), 0;
   Outcome outcome = load(a, texts, right);
   std::printf("%s\n", outcome.json("load").c_str());
-  return outcome.wrong > 0 || outcome.lost > 0;
+  return outcome.wrong > 0 || outcome.lost > 0 || outcome.failed > 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bertie_serve_load: %s\n", error.what());
   return 2;

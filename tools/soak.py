@@ -11,6 +11,7 @@ import json
 import pathlib
 import random
 import subprocess
+import sys
 import threading
 import time
 
@@ -87,7 +88,8 @@ def main():
     slope = sum((t - mean_t) * (m - mean_m) for t, m in late) / max(1e-9, sum((t - mean_t) ** 2 for t, _ in late))
     print(json.dumps({"replies": dict(sorted(counts.items())), "resident_mb": [round(min(m for _, m in late), 1), round(max(m for _, m in late), 1)],
                       "slope_mb_per_minute": round(slope, 4), "exit_code": server.wait(60)}))
+    return slope > 0.5
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,7 +8,6 @@ For bench/peers/serve_beside.py. POST /embed {"inputs": "text"} gives [[…]].
 import argparse
 import asyncio
 import concurrent.futures
-import tempfile
 
 import fastapi
 import sentence_transformers

@@ -6,6 +6,7 @@
 //   money."}); float alike = bank.cosine(12, 0, 1);             after layer 12, of the first place and the
 //   second std::vector<size_t> of = bank.clusters(12);      which sense each place has
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +47,9 @@ struct BERTIE_API Senses {
 // Every place of the word in the texts, in any letters. In a text that does not have it, words that begin
 // like it count ("banks", "carried" for "carry"). Error where a text has neither, or is too long for the
 // model.
-BERTIE_API Senses senses(const TextModel& model, std::string_view word, const Texts& texts);
+// What follows from the vectors takes time in the cube of the places; more than `most_places` are an Error.
+BERTIE_API Senses senses(const TextModel& model, std::string_view word, const Texts& texts,
+                         size_t most_places = SIZE_MAX);
 BERTIE_API Senses senses(const TextModel& model, std::string_view word, TextList texts);
 
 }  // namespace bertie

@@ -28,10 +28,11 @@ struct ServeLimits {
   size_t connections_per_address = 1024;
   double request_seconds = 10;  // from a request's first byte until all of it has come
   double idle_seconds = 60;     // between requests of a connection
-  double write_seconds = 30;    // for a client to take its reply, or a piece of a long one
+  double write_seconds = 30;    // for a client to take its reply,
+  double write_rate = 100'000;  // and a second more for so many bytes of it
   size_t queue = 1024;          // requests that wait for a model
   double queue_seconds = 30;    // after which one that still waits is given up
-  size_t pass_tokens = 512;    // that go through a model together
+  size_t pass_tokens = 512;     // that go through a model together
   size_t inputs = 2048;         // texts of a request
   size_t tokens = 131'072;      // of these
   size_t top_k = 1000;          // answers of any kind

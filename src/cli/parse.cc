@@ -237,14 +237,19 @@ Invocation parse(const std::vector<std::string>& arguments) {
   }
   if (command) check_words(*command, settings);
   if (command && command->variables)
-    for (const Option& option : options_of(*command))
-      if (const char* value = std::getenv(variable_of(option).c_str());
-          value && *value && !is_given(option, settings))
-        try {
-          store(option, value, settings);
-        } catch (const UsageError& error) {
-          throw UsageError(fmt::format("{} (from ${})", error.what(), variable_of(option)), error.hint());
-        }
+    for (const Option& option : options_of(*command)) {
+      if (option.name == "help" || option.name == "version") continue;
+      const std::string variable = variable_of(option);
+      const char* value = std::getenv(variable.c_str());
+      if (!value || !*value || is_given(option, settings)) continue;
+      const std::string_view text = value;
+      if (option.argument.empty() && (text == "0" || text == "false" || text == "no")) continue;
+      try {
+        store(option, text, settings);
+      } catch (const UsageError& error) {
+        throw UsageError(fmt::format("{} (from ${})", error.what(), variable), error.hint());
+      }
+    }
   if (settings.json && settings.format && *settings.format != int(ResultFormat::kJson))
     throw UsageError("--json and another --format exclude each other", "one of them");
   if (settings.format == int(ResultFormat::kJson)) settings.json = true;

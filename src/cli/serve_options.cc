@@ -12,7 +12,13 @@ Option limit(std::string_view name, std::string_view help, std::string_view stan
 
 Option timeout(std::string_view name, std::string_view help, std::string_view standard,
                std::optional<double> Settings::*to) {
-  return {.name = name, .argument = "SECONDS", .help = help, .standard = standard, .to = to, .most = 86'400};
+  return {.name = name,
+          .argument = "SECONDS",
+          .help = help,
+          .standard = standard,
+          .to = to,
+          .least = 1,
+          .most = 86'400};
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ std::vector<float> Senses::plane(size_t layer) const {
   return out;
 }
 
-Senses senses(const TextModel& model, std::string_view word, const Texts& texts) {
+Senses senses(const TextModel& model, std::string_view word, const Texts& texts, size_t most_places) {
   const std::u32string wanted = small_letters(word);
   if (wanted.empty() || !std::ranges::any_of(wanted, in_word))
     throw Error("there is no word to look for", "", "word");
@@ -206,6 +206,9 @@ Senses senses(const TextModel& model, std::string_view word, const Texts& texts)
       throw Error(
           fmt::format("text {} does not have the word {}: {}", i + 1, io::quote(word), io::quote(texts[i])),
           "texts that have it, in any letters");
+    if (out.places.size() + places.size() > most_places)
+      throw Error(fmt::format("the word {} stands in more than {} places", io::quote(word), most_places),
+                  "fewer texts", "texts");
     const Encoding encoding = model.tokenizer().encode(texts[i]);
     if (encoding.size() > config.max_tokens())
       throw Error(fmt::format("text {} has {} tokens, but the model has positions for {}", i + 1,

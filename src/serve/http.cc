@@ -57,6 +57,80 @@ Refused refusal_of(const error_code& error) {
   return {400, "this is not an HTTP request"};
 }
 
+bool has_left(const error_code& error) {
+  return error == http::error::end_of_stream || error == http::error::partial_message ||
+         error == asio::error::connection_reset || error == asio::error::eof;
+}
+
+// Bytes that are held, given back at the end.
+class Held {
+ public:
+  explicit Held(std::atomic<size_t>& all) : all_(all) {}
+  ~Held() { all_ -= bytes_; }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  bool grow_to(size_t bytes, size_t most) {  // false: all together are too many
+    all_ += bytes - bytes_;
+    bytes_ = bytes;
+    return all_ <= most;
+  }
+
+ private:
+  std::atomic<size_t>& all_;
+  size_t bytes_ = 0;
+};
+
+// A client that still sends would lose the reply when the socket is closed: what it sends is read for a
+// while.
+asio::awaitable<void> linger(beast::tcp_stream& stream) {
+  error_code ignored;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream.expires_after(std::chrono::seconds(2));
+  char rest[16384];
+  for (size_t read = 0; read < kLingerBytes;) {
+    const auto [error, n] = co_await stream.async_read_some(asio::buffer(rest), kNoThrow);
+    if (error) break;
+    read += n;
+  }
+}
+
+bool has_path(std::string_view target) {
+  return target.starts_with('/') && target.size() <= kPathBytes &&
+         std::ranges::all_of(target, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+}
+
+// What two servers in a row might understand differently is refused: a body's end must be plain.
+std::optional<Refused> refusal_of(const HttpRequest& request, unsigned version) {
+  size_t codings = 0, lengths = 0, hosts = 0;
+  for (const auto& [name, value] : request.headers) {
+    if (name == "transfer-encoding" && (!beast::iequals(value, "chunked") || version < 11 || ++codings > 1))
+      return Refused{400, "Transfer-Encoding must be chunked"};
+    if (name == "content-encoding" && !beast::iequals(value, "identity"))
+      return Refused{415, "packed bodies are not taken: send it without Content-Encoding"};
+    lengths += name == "content-length", hosts += name == "host";
+  }
+  if ((codings > 0 && lengths > 0) || lengths > 1 || hosts > 1)
+    return Refused{400, "headers that contradict each other"};
+  return {};
+}
+
+template <class Body>
+void set_fields(http::response<Body>& message, const HttpReply& reply, unsigned version, bool keep) {
+  message.version(version);
+  message.result(unsigned(reply.status));
+  message.set(http::field::content_type, reply.type);
+  for (const auto& [name, value] : reply.headers) message.set(name, value);
+  message.keep_alive(keep);
+}
+
+http::response<http::string_body> whole(HttpReply reply, unsigned version, bool keep) {
+  http::response<http::string_body> message;
+  set_fields(message, reply, version, keep);
+  message.body() = std::move(reply.body);
+  message.prepare_payload();
+  return message;
+}
+
 }  // namespace
 
 std::string_view HttpRequest::header(std::string_view name) const {
@@ -65,13 +139,9 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return {};
 }
 
-std::string_view reason_of(int status) {
-  const auto reason = http::obsolete_reason(http::status(status));
-  return {reason.data(), reason.size()};
-}
-
-struct HttpServer::State : std::enable_shared_from_this<State> {
-  State(HttpLimits l, Handler h, Refusal r) : limits(l), handler(std::move(h)), refusal(std::move(r)) {}
+struct HttpServer::State {
+  State(HttpLimits l, Handler h, Refusal r, Admit a)
+      : limits(l), handler(std::move(h)), refusal(std::move(r)), admit(std::move(a)) {}
 
   class Connection;
   class Conversation;
@@ -79,16 +149,20 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
   const HttpLimits limits;
   const Handler handler;
   const Refusal refusal;
-  asio::io_context io;
-  tcp::acceptor acceptor{io};
-  std::vector<std::thread> threads;
+  const Admit admit;
   std::atomic<bool> draining = false;
   std::atomic<uint64_t> accepted = 0, refused = 0, bad = 0;
-  std::atomic<size_t> refusing = 0, bodies = 0;
+  std::atomic<size_t> refusing = 0, bodies = 0, replies = 0;
 
   mutable std::mutex mutex;  // of what follows
   std::set<Connection*> connections;
   std::map<std::string, size_t, std::less<>> of_address;
+
+  // These end first: with them go all coroutines, which use the above.
+  asio::io_context io;
+  asio::strand<asio::io_context::executor_type> accepting{io.get_executor()};
+  tcp::acceptor acceptor{accepting};
+  std::vector<std::thread> threads;
 
   asio::awaitable<void> accept();
   void take(tcp::socket socket);
@@ -98,17 +172,17 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
 // What one socket needs; it lives as long as its coroutine or a request of it.
 class HttpServer::State::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<State> server, tcp::socket socket, std::string address)
-      : server_(std::move(server)), stream_(std::move(socket)), address_(std::move(address)) {
-    std::lock_guard lock(server_->mutex);
-    server_->connections.insert(this);
-    ++server_->of_address[address_];
-  }
+  Connection(State& server, tcp::socket socket, std::string address)
+      : server_(server), stream_(std::move(socket)), address_(std::move(address)) {}
   ~Connection() {
-    std::lock_guard lock(server_->mutex);
-    server_->connections.erase(this);
-    if (const auto found = server_->of_address.find(address_); --found->second == 0)
-      server_->of_address.erase(found);
+    std::lock_guard lock(server_.mutex);
+    if (server_.connections.erase(this) == 0) return;
+    if (const auto found = server_.of_address.find(address_); --found->second == 0)
+      server_.of_address.erase(found);
+  }
+  void enroll() {  // with the server's mutex held
+    server_.connections.insert(this);
+    ++server_.of_address[address_];
   }
 
   asio::awaitable<void> converse();
@@ -118,23 +192,27 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
       if (self->idle_) self->stream_.cancel();
     });
   }
-  void cut() {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->stream_.close(); });
-  }
+  void cut();
 
  private:
   friend class Conversation;
   using Parser = http::request_parser<http::string_body>;
 
-  asio::awaitable<bool> read(Parser& parser, HttpRequest& request);
+  asio::awaitable<bool> read(Parser& parser, HttpRequest& request, Held& held);
+  asio::awaitable<bool> read_body(Parser& parser, HttpRequest& request, Held& held, const bool& late);
   asio::awaitable<bool> write(HttpReply reply, const Parser& parser, bool keep);
-  asio::awaitable<void> refuse(Refused refused);
+  asio::awaitable<void> refuse(HttpReply reply);
+  asio::awaitable<void> refuse(Refused refused) {
+    ++server_.bad;
+    return refuse(server_.refusal(refused.status, refused.why));
+  }
   void watch(const std::shared_ptr<Conversation>& exchange);
 
-  std::shared_ptr<State> server_;
+  State& server_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::string address_;
+  std::weak_ptr<Conversation> current_;
   bool idle_ = false;
 };
 
@@ -173,64 +251,16 @@ class HttpServer::State::Conversation : public Exchange, public std::enable_shar
   std::atomic<bool> gone_ = false;
 };
 
-namespace {
-
-// Bytes of bodies that are held, given back at the end.
-class Held {
- public:
-  explicit Held(std::atomic<size_t>& all) : all_(all) {}
-  ~Held() { all_ -= bytes_; }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  bool take(size_t bytes, size_t most) {
-    bytes_ = bytes;
-    return (all_ += bytes) <= most;
-  }
-
- private:
-  std::atomic<size_t>& all_;
-  size_t bytes_ = 0;
-};
-
-// A client that still sends would lose the reply when the socket is closed: what it sends is read for a
-// while.
-asio::awaitable<void> linger(beast::tcp_stream& stream) {
-  error_code ignored;
-  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  stream.expires_after(std::chrono::seconds(2));
-  char rest[16384];
-  for (size_t read = 0; read < kLingerBytes;) {
-    const auto [error, n] = co_await stream.async_read_some(asio::buffer(rest), kNoThrow);
-    if (error) break;
-    read += n;
-  }
+void HttpServer::State::Connection::cut() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (const auto waiting = self->current_.lock()) waiting->leave();
+    self->stream_.close();
+  });
 }
-
-// The path and the query of a request's target; false where it is none.
-bool split_target(std::string_view target, HttpRequest& request) {
-  if (target.empty() || target[0] != '/' || target.size() > kPathBytes) return false;
-  for (char c : target)
-    if (c <= ' ' || c == '\x7f') return false;
-  const size_t query = target.find('?');
-  request.path = target.substr(0, query);
-  if (query != target.npos) request.query = target.substr(query + 1);
-  return true;
-}
-
-template <class Body>
-void set_fields(http::response<Body>& message, const HttpReply& reply, unsigned version, bool keep) {
-  message.version(version);
-  message.result(unsigned(reply.status));
-  message.set(http::field::content_type, reply.type);
-  for (const auto& [name, value] : reply.headers) message.set(name, value);
-  message.keep_alive(keep);
-}
-
-}  // namespace
 
 // False: the connection ends here.
-asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRequest& request) {
-  const HttpLimits& limits = server_->limits;
+asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRequest& request, Held& held) {
+  const HttpLimits& limits = server_.limits;
   if (buffer_.size() == 0) {
     idle_ = true;
     stream_.expires_after(seconds(limits.idle_seconds));
@@ -243,19 +273,28 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
   request.address = address_;
   // The stream's own deadline would close the socket, and the client would not learn why.
   stream_.expires_never();
-  const auto late = std::make_shared<bool>(false);
+  struct Progress {
+    bool late = false, done = false;
+  };
+  const auto progress = std::make_shared<Progress>();
   asio::steady_timer deadline(stream_.get_executor(), seconds(limits.request_seconds));
-  deadline.async_wait([self = shared_from_this(), late](const error_code& stopped) {
-    if (!stopped) *late = true, self->stream_.cancel();
+  deadline.async_wait([self = shared_from_this(), progress](const error_code& stopped) {
+    if (!stopped && !progress->done) progress->late = true, self->stream_.cancel();
   });
+  const bool whole = co_await read_body(parser, request, held, progress->late);
+  progress->done = true;
+  co_return whole;
+}
+
+asio::awaitable<bool> HttpServer::State::Connection::read_body(Parser& parser, HttpRequest& request,
+                                                               Held& held, const bool& late) {
+  const HttpLimits& limits = server_.limits;
   parser.header_limit(std::uint32_t(limits.header_bytes));
   parser.body_limit(limits.body_bytes);
   const auto fail = [&](const error_code& error) -> asio::awaitable<void> {
-    const bool left = error == http::error::end_of_stream || error == http::error::partial_message ||
-                      error == asio::error::connection_reset || error == asio::error::eof;
-    if (*late)
-      co_await refuse({408, "the request took too long to arrive"});
-    else if (!left)
+    if (late)
+      co_await refuse(Refused{408, "the request took too long to arrive"});
+    else if (!has_left(error))
       co_await refuse(refusal_of(error));
   };
   if (const auto [error, n] = co_await http::async_read_header(stream_, buffer_, parser, kNoThrow); error) {
@@ -263,43 +302,49 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
     co_return false;
   }
   const auto& head = parser.get();
-  const auto method = head.method_string();
-  request.method = head.method() == http::verb::head ? "GET" : std::string(method.data(), method.size());
-  if (!split_target({head.target().data(), head.target().size()}, request)) {
-    co_await refuse({400, "the path must begin with / and be printable"});
+  const std::string_view method(head.method_string().data(), head.method_string().size());
+  request.method = head.method() == http::verb::head ? "GET" : method;
+  const std::string_view target(head.target().data(), head.target().size());
+  if (!has_path(target)) {
+    co_await refuse(Refused{400, "the path must begin with / and be printable"});
     co_return false;
   }
+  request.path = target.substr(0, target.find('?'));
   for (const auto& field : head) {
     std::string name(field.name_string().data(), field.name_string().size());
     std::ranges::transform(name, name.begin(),
                            [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
     request.headers.emplace_back(std::move(name), std::string(field.value().data(), field.value().size()));
   }
-  if (const std::string_view coding = request.header("content-encoding");
-      !coding.empty() && coding != "identity") {
-    co_await refuse({415, "packed bodies are not taken: send it without Content-Encoding"});
+  if (const std::optional<Refused> odd = refusal_of(request, head.version())) {
+    co_await refuse(*odd);
     co_return false;
   }
-  if (parser.is_done()) co_return true;
-  if (beast::iequals(head[http::field::expect], "100-continue")) {
+  if (std::optional<HttpReply> refusal = server_.admit(request)) {
+    co_await refuse(std::move(*refusal));
+    co_return false;
+  }
+  if (!parser.is_done() && beast::iequals(head[http::field::expect], "100-continue")) {
     const http::response<http::empty_body> go_on{http::status::continue_, 11};
     if (const auto [error, n] = co_await http::async_write(stream_, go_on, kNoThrow); error) co_return false;
   }
-  if (const auto [error, n] = co_await http::async_read(stream_, buffer_, parser, kNoThrow); error) {
-    co_await fail(error);
-    co_return false;
+  while (!parser.is_done()) {
+    const auto [error, n] = co_await http::async_read_some(stream_, buffer_, parser, kNoThrow);
+    if (error) {
+      co_await fail(error);
+      co_return false;
+    }
+    if (!held.grow_to(parser.get().body().size(), limits.bodies_bytes)) {
+      co_await refuse(Refused{503, "too many large requests at once"});
+      co_return false;
+    }
   }
   request.body = std::move(parser.get().body());
   co_return true;
 }
 
-asio::awaitable<void> HttpServer::State::Connection::refuse(Refused refused) {
-  ++server_->bad;
-  HttpReply reply = server_->refusal(refused.status, refused.why);
-  http::response<http::string_body> message;
-  set_fields(message, reply, 11, false);
-  message.body() = std::move(reply.body);
-  message.prepare_payload();
+asio::awaitable<void> HttpServer::State::Connection::refuse(HttpReply reply) {
+  const auto message = whole(std::move(reply), 11, false);
   stream_.expires_after(std::chrono::seconds(5));
   if (const auto [error, n] = co_await http::async_write(stream_, message, kNoThrow); !error)
     co_await linger(stream_);
@@ -307,15 +352,19 @@ asio::awaitable<void> HttpServer::State::Connection::refuse(Refused refused) {
 
 // False: it could not be written, or the connection ends after it.
 asio::awaitable<bool> HttpServer::State::Connection::write(HttpReply reply, const Parser& parser, bool keep) {
+  const HttpLimits& limits = server_.limits;
+  Held held(server_.replies);
+  if (!held.grow_to(reply.body.size() + reply.holds, limits.replies_bytes)) {
+    co_await refuse(Refused{503, "too many large replies at once"});
+    co_return false;
+  }
   const bool head_only = parser.get().method() == http::verb::head;
   const unsigned version = parser.get().version();
-  const auto deadline = seconds(server_->limits.write_seconds);
-  stream_.expires_after(deadline);
+  // JSON has some three times the bytes of the numbers.
+  const double bytes = double(reply.body.size()) + 3 * double(reply.holds);
+  stream_.expires_after(seconds(limits.write_seconds + bytes / limits.write_rate));
   if (!reply.more) {
-    http::response<http::string_body> message;
-    set_fields(message, reply, version, keep);
-    message.body() = std::move(reply.body);
-    message.prepare_payload();
+    auto message = whole(std::move(reply), version, keep);
     http::response_serializer<http::string_body> serializer(message);
     if (head_only) {
       const auto [error, n] = co_await http::async_write_header(stream_, serializer, kNoThrow);
@@ -340,7 +389,6 @@ asio::awaitable<bool> HttpServer::State::Connection::write(HttpReply reply, cons
       co_return false;  // the reply stays without its end, which the client sees
     }
     if (piece.empty()) break;
-    stream_.expires_after(deadline);
     if (chunked) {
       const auto [error, n] =
           co_await asio::async_write(stream_, http::make_chunk(asio::buffer(piece)), kNoThrow);
@@ -369,37 +417,27 @@ void HttpServer::State::Connection::watch(const std::shared_ptr<Conversation>& e
 }
 
 asio::awaitable<void> HttpServer::State::Connection::converse() {
-  buffer_.max_size(server_->limits.header_bytes + (64 << 10));
+  buffer_.max_size(server_.limits.header_bytes + (64 << 10));
   for (bool keep = true; keep;) {
     Parser parser;
     HttpRequest request;
-    Held held(server_->bodies);
-    if (!co_await read(parser, request)) break;
-    keep = parser.get().keep_alive() && !server_->draining;
-    if (!held.take(request.body.size(), server_->limits.bodies_bytes)) {
-      co_await refuse({503, "too many large requests at once"});
-      break;
-    }
+    Held held(server_.bodies);
+    if (!co_await read(parser, request, held)) break;
+    keep = parser.get().keep_alive();
     auto exchange = std::make_shared<Conversation>(shared_from_this(), std::move(request));
+    current_ = exchange;
     if (buffer_.size() == 0) watch(exchange);
     stream_.expires_never();
-    server_->handler(exchange);
+    server_.handler(exchange);
     HttpReply reply = co_await exchange->wait();
-    if (exchange->gone()) break;
-    keep = keep && !server_->draining;
-    keep = co_await write(std::move(reply), parser, keep);
+    keep = co_await write(std::move(reply), parser, keep && !server_.draining);
   }
   error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
 }
 
 asio::awaitable<void> HttpServer::State::turn_away(beast::tcp_stream stream) {
-  const auto self = shared_from_this();
-  HttpReply reply = refusal(503, "too many connections");
-  http::response<http::string_body> message;
-  set_fields(message, reply, 11, false);
-  message.body() = std::move(reply.body);
-  message.prepare_payload();
+  const auto message = whole(refusal(503, "too many connections"), 11, false);
   stream.expires_after(std::chrono::seconds(1));
   if (const auto [error, n] = co_await http::async_write(stream, message, kNoThrow); !error)
     co_await linger(stream);
@@ -413,15 +451,18 @@ void HttpServer::State::take(tcp::socket socket) {
   if (error) return;  // gone already
   socket.set_option(tcp::no_delay(true), error);
   const std::string address = peer.address().to_string();
-  bool full;
+  const auto strand = socket.get_executor();
+  std::shared_ptr<Connection> connection;
   {
     std::lock_guard lock(mutex);
     const auto same = of_address.find(address);
-    full = connections.size() >= limits.connections ||
-           (same != of_address.end() && same->second >= limits.connections_per_address);
+    if (connections.size() < limits.connections &&
+        (same == of_address.end() || same->second < limits.connections_per_address)) {
+      connection = std::make_shared<Connection>(*this, std::move(socket), address);
+      connection->enroll();
+    }
   }
-  const auto strand = socket.get_executor();
-  if (full) {
+  if (!connection) {
     ++refused;
     if (++refusing > kMostRefusals)
       --refusing;
@@ -429,32 +470,30 @@ void HttpServer::State::take(tcp::socket socket) {
       asio::co_spawn(strand, turn_away(beast::tcp_stream(std::move(socket))), asio::detached);
     return;
   }
-  const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket), address);
   asio::co_spawn(
       strand, [connection]() -> asio::awaitable<void> { co_await connection->converse(); },
       [](std::exception_ptr) {});  // memory that could not be had ends the connection, not the server
 }
 
 asio::awaitable<void> HttpServer::State::accept() {
-  const auto self = shared_from_this();
   while (acceptor.is_open()) {
     auto [error, socket] = co_await acceptor.async_accept(asio::make_strand(io), kNoThrow);
     if (!acceptor.is_open()) break;
-    if (!error) {
-      take(std::move(socket));
-      continue;
-    }
+    if (!error) try {
+        take(std::move(socket));
+        continue;
+      } catch (const std::exception&) {  // no memory for one more
+      }
     // Out of descriptors, perhaps: a moment later there may be some.
-    asio::steady_timer pause(io, std::chrono::milliseconds(50));
+    asio::steady_timer pause(accepting, std::chrono::milliseconds(50));
     co_await pause.async_wait(kNoThrow);
   }
 }
 
-HttpServer::HttpServer(HttpLimits limits, Handler handler, Refusal refusal)
-    : state_(std::make_shared<State>(limits, std::move(handler), std::move(refusal))) {}
+HttpServer::HttpServer(HttpLimits limits, Handler handler, Refusal refusal, Admit admit)
+    : state_(std::make_unique<State>(limits, std::move(handler), std::move(refusal), std::move(admit))) {}
 
 HttpServer::~HttpServer() {
-  // Coroutines that are cut come to their end, and let go of the state.
   for (int i = 0; !drain(0) && i < 200; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   state_->io.stop();
   for (std::thread& thread : state_->threads) thread.join();
@@ -480,19 +519,22 @@ uint16_t HttpServer::listen(const std::string& address, uint16_t port) {
 uint16_t HttpServer::adopt(int listening_socket) {
   sockaddr_storage name{};
   socklen_t size = sizeof name;
+  int listens = 0;
+  socklen_t listens_size = sizeof listens;
   if (getsockname(listening_socket, reinterpret_cast<sockaddr*>(&name), &size) != 0 ||
-      (name.ss_family != AF_INET && name.ss_family != AF_INET6))
-    throw Error("the socket that was handed over is not one for TCP",
+      (name.ss_family != AF_INET && name.ss_family != AF_INET6) ||
+      getsockopt(listening_socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 || !listens)
+    throw Error("the socket that was handed over is not one that listens for TCP",
                 "ListenStream=127.0.0.1:8080 in the .socket unit");
   state_->acceptor.assign(name.ss_family == AF_INET ? tcp::v4() : tcp::v6(), listening_socket);
   return state_->acceptor.local_endpoint().port();
 }
 
 void HttpServer::start(int threads) {
-  asio::co_spawn(state_->io, state_->accept(), asio::detached);
+  asio::co_spawn(state_->accepting, state_->accept(), asio::detached);
   for (int i = 0; i < threads; ++i)
     state_->threads.emplace_back([state = state_.get()] {
-      auto keep = asio::make_work_guard(state->io);
+      const auto keep = asio::make_work_guard(state->io);
       for (;;) try {
           state->io.run();
           return;
@@ -505,7 +547,7 @@ void HttpServer::post(std::function<void()> work) { asio::post(state_->io, std::
 
 bool HttpServer::drain(double limit) {
   state_->draining = true;
-  asio::post(state_->io, [state = state_] {
+  asio::post(state_->accepting, [state = state_.get()] {
     error_code ignored;
     state->acceptor.close(ignored);
   });

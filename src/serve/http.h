@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,8 +21,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string method;  // "GET", "POST", "OPTIONS"; a HEAD comes as GET, and its reply goes without its body
   std::string path;    // without the query; as it was sent, %41 stays %41
-  std::string query;
-  Headers headers;  // names in small letters
+  Headers headers;     // names in small letters
   std::string body;
   std::string address;  // of the client
   Clock::time_point arrived;
@@ -37,17 +37,20 @@ struct HttpReply {
   // For long replies: gives the next piece, and an empty one at the end. Called on one of the server's
   // threads, when the client has taken the piece before; `body` is the first one.
   std::function<std::string()> more = {};
+  size_t holds = 0;  // bytes of memory that `more` keeps
 };
 
 struct HttpLimits {
   size_t header_bytes = 8 << 10;
   size_t body_bytes = 2 << 20;
-  size_t bodies_bytes = size_t{256} << 20;  // of all requests that are being worked on
+  size_t bodies_bytes = 32 << 20;          // of all requests that are being worked on
+  size_t replies_bytes = size_t{1} << 30;  // of all replies that are being written, with what they hold
   size_t connections = 4096;
   size_t connections_per_address = 1024;
   double request_seconds = 10;  // from its first byte until all of it has come
   double idle_seconds = 60;     // between requests
-  double write_seconds = 30;    // for the client to take a reply, or a piece of a long one
+  double write_seconds = 30;    // for the client to take a reply,
+  double write_rate = 100'000;  // and a second more for so many bytes of it
 };
 
 // One request and its reply.
@@ -73,8 +76,10 @@ class HttpServer {
   // A request that never reaches the handler (bad syntax, too large, too slow) is answered with what this
   // makes of it.
   using Refusal = std::function<HttpReply(int status, std::string_view why)>;
+  // Asked when the headers have come, before the body is read. A reply: the request ends with it.
+  using Admit = std::function<std::optional<HttpReply>(const HttpRequest& request)>;
 
-  HttpServer(HttpLimits limits, Handler handler, Refusal refusal);
+  HttpServer(HttpLimits limits, Handler handler, Refusal refusal, Admit admit);
   ~HttpServer();  // cuts what is left
 
   // Throws Error where the address cannot be had. Port 0: any that is free. Gives the port.
@@ -91,9 +96,7 @@ class HttpServer {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
-
-std::string_view reason_of(int status);  // "Not Found"
 
 }  // namespace bertie::serve

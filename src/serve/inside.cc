@@ -46,6 +46,9 @@ std::vector<size_t> numbers_of(const Fields& fields, const char* name, size_t mo
   return numbers;
 }
 
+constexpr size_t kMostPlaces = 200;                       // of a word, in /senses
+constexpr size_t kMostWeights = (size_t{256} << 20) / 4;  // of attention, in one reply
+
 enum class Number { kFloat32, kFloat16, kByte };
 
 std::string bytes_of(std::span<const float> weights, Number number) {
@@ -97,7 +100,7 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
   head.end_array().key("heads").begin_array();
   for (size_t h : heads->heads()) head.value(h + 1);
   head.end_array().key("weights");
-  HttpReply reply{.body = head.take() + "["};
+  HttpReply reply{.body = head.take() + "[", .holds = a.weights.size() * sizeof(float)};
   reply.more = [heads, ended = false]() mutable -> std::string {
     Matrix<const float> weights;
     if (!heads->next(weights)) return std::exchange(ended, true) ? "" : "]}";
@@ -117,12 +120,13 @@ HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
   HttpReply reply{.body = io::npy_header(shape, number == Number::kFloat32   ? "<f4"
                                                 : number == Number::kFloat16 ? "<f2"
                                                                              : "|u1"),
-                  .type = "application/x-npy"};
+                  .type = "application/x-npy",
+                  .holds = a.weights.size() * sizeof(float)};
   // What the numbers are of does not go into an array.
   JsonWriter tokens;
   tokens.value(a.tokens);
   if (std::string text = tokens.take();
-      text.size() < 4096 && std::ranges::all_of(text, [](char c) { return c > 0; }))
+      text.size() < 4096 && std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; }))
     reply.headers.emplace_back("x-tokens", std::move(text));
   reply.more = [heads, number]() -> std::string {
     Matrix<const float> weights;
@@ -145,9 +149,15 @@ Async<HttpReply> attention(Call& call) {
   const std::string precision = fields.choice("precision", "float32", {"float32", "float16", "uint8"});
   if (format == "json" && precision != "float32")
     throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
-  Attention found = co_await call.run_alone<Attention>(
-      model, length_of(call, model->all, text, pair),
-      [&](const TextModel& m) { return pair ? m.attend(text, *pair, options) : m.attend(text, options); });
+  const size_t n = length_of(call, model->all, text, pair);
+  if (n * n * config.heads * options.layers.size() > kMostWeights)
+    throw RequestError(413,
+                       fmt::format("{} layers of {} heads for {} tokens are more than one reply may have",
+                                   options.layers.size(), config.heads, n),
+                       "layers");
+  Attention found = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
+    return pair ? m.attend(text, *pair, options) : m.attend(text, options);
+  });
   auto all = std::make_shared<HeadByHead>(std::move(found), std::move(heads));
   if (format == "json") co_return attention_json(all, model->name);
   co_return attention_npy(all, precision == "float32"   ? Number::kFloat32
@@ -187,7 +197,7 @@ Async<HttpReply> senses_of_word(Call& call) {
   size_t tokens = 0;
   for (size_t n : count_tokens(call, model->all, texts, {.allowed = false})) tokens += n;
   const std::string found = co_await call.run_alone<std::string>(model, tokens, [&](const TextModel& m) {
-    const Senses s = senses(m, word, texts);
+    const Senses s = senses(m, word, texts, kMostPlaces);
     return to_json(s, word, layer ? layer : s.clearest_layer());
   });
   co_return json_reply(found);
@@ -223,11 +233,7 @@ Async<HttpReply> next_sentence(Call& call) {
   const json& list = fields.at("pairs");
   if (!list.is_array() || list.empty())
     throw RequestError(422, "`pairs` must be a list of pairs of texts", "pairs");
-  if (list.size() > call.service.limits.inputs)
-    throw RequestError(
-        413,
-        fmt::format("`pairs` has {} items; a request may have {}", list.size(), call.service.limits.inputs),
-        "pairs");
+  check_count("pairs", list.size(), call.service.limits.inputs);
   std::vector<std::string> texts;
   for (const json& item : list) {
     if (!item.is_array() || item.size() != 2)

@@ -52,15 +52,16 @@ bool Keys::allow(std::string_view authorization) {
   if (file_.empty()) return true;
   const auto now = int64_t(std::time(nullptr));
   bool look;
+  std::filesystem::file_time_type known;
   {
     std::lock_guard lock(mutex_);
     look = now != checked_;
-    checked_ = now;
+    checked_ = now, known = changed_;
   }
   if (look) {
     std::error_code error;
     const auto changed = std::filesystem::last_write_time(file_, error);
-    if (!error && changed != changed_) try {
+    if (!error && changed != known) try {
         reload();
       } catch (const Error&) {  // half written, perhaps: the old keys hold
       }
@@ -72,7 +73,7 @@ bool Keys::allow(std::string_view authorization) {
   const std::string sum = sum_of(authorization.substr(kBearer.size()));
   bool found = false;
   std::lock_guard lock(mutex_);
-  for (const std::string& known : sums_) found |= equal(sum, known);
+  for (const std::string& one : sums_) found |= equal(sum, one);
   return found;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Bearer keys from a file: one a line, # begins a comment. The file is read again when it changes.
+// Bearer keys from a file: one a line; a line that begins with # is none. The file is read again when it
+// changes.
 #include <filesystem>
 #include <mutex>
 #include <string>

@@ -7,6 +7,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <mutex>
+
 namespace bertie::serve {
 namespace {
 
@@ -36,9 +38,11 @@ struct Metrics::State {
   Gauge& queue_requests = gauge("te_queue_size", "Requests that wait");
   Gauge& queue_tokens = gauge("bertie_queue_tokens", "Tokens that wait");
   Gauge& connections = gauge("bertie_connections", "Connections that are open");
-  Gauge& accepted = gauge("bertie_connections_accepted", "Connections since the start");
-  Gauge& refused = gauge("bertie_connections_refused", "Connections refused because there were too many");
-  Gauge& bad = gauge("bertie_requests_bad", "Requests that were not HTTP, too large or too slow");
+  Counter& accepted = counter("bertie_connections_accepted_total", "Connections").Add({});
+  Counter& refused = counter("bertie_connections_refused_total", "Connections beyond the limit").Add({});
+  Counter& bad =
+      counter("bertie_requests_bad_total", "Requests that were not HTTP, too large or too slow").Add({});
+  mutable std::mutex reading;
 
   Family<Counter>& counter(const char* name, const char* help) {
     return BuildCounter().Name(name).Help(help).Register(registry);
@@ -79,9 +83,9 @@ std::string Metrics::text(const Now& now) const {
   state_->queue_requests.Set(double(now.queue_requests));
   state_->queue_tokens.Set(double(now.queue_tokens));
   state_->connections.Set(double(now.connections));
-  state_->accepted.Set(double(now.accepted));
-  state_->refused.Set(double(now.refused));
-  state_->bad.Set(double(now.bad));
+  std::lock_guard lock(state_->reading);
+  const auto raise = [](Counter& counter, uint64_t to) { counter.Increment(double(to) - counter.Value()); };
+  raise(state_->accepted, now.accepted), raise(state_->refused, now.refused), raise(state_->bad, now.bad);
   return TextSerializer().Serialize(state_->registry.Collect());
 }
 

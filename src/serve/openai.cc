@@ -8,40 +8,12 @@
 namespace bertie::serve {
 namespace {
 
-using nlohmann::json;
-
-// A string, a list of strings, a list of ids, or a list of lists of ids.
-std::vector<Ids> ids_of(Call& call, const TextModel& model, const json& input) {
-  const size_t most = call.service.limits.inputs;
-  const auto text_ids = [&](const json& list) {
-    Ids ids;
-    for (const json& item : list) ids.push_back(token_of(item, "input"));
-    return with_special_tokens(model, std::move(ids), "input", {.allowed = true});
-  };
-  if (input.is_array() && !input.empty() && input[0].is_number()) return {text_ids(input)};
-  if (input.is_array() && !input.empty() && input[0].is_array()) {
-    if (input.size() > most)
-      throw RequestError(413, fmt::format("`input` has {} items; a request may have {}", input.size(), most),
-                         "input");
-    std::vector<Ids> all;
-    for (const json& list : input) {
-      if (!list.is_array())
-        throw RequestError(422, "`input` must be all texts, or all lists of token ids", "input");
-      all.push_back(text_ids(list));
-    }
-    return all;
-  }
-  const std::vector<std::string> texts = strings_of(input, "input", most);
-  if (texts.empty()) throw RequestError(400, "`input` is empty", "input");
-  return tokenize(call, model, texts, {.allowed = true});
-}
-
 Async<HttpReply> embeddings(Call& call) {
   const Fields fields = call.fields();
   const ModelPointer model = call.service.models.with_vectors(fields.string("model", ""));
   const std::string format = fields.choice("encoding_format", "float", {"float", "base64"});
   const size_t dimensions = fields.whole("dimensions", 0, 1, 1'000'000);
-  std::vector<Ids> ids = ids_of(call, model->all, fields.at("input"));
+  std::vector<Ids> ids = ids_of(call, model->all, fields.at("input"), "input", {.allowed = true});
   const auto rows =
       co_await vectors(call, model, std::move(ids), {.normalize = true, .dimensions = dimensions});
   JsonWriter out;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "bertie/json_writer.h"
 #include "bertie/similarity.h"
@@ -46,13 +47,13 @@ HttpReply reply_of(const std::vector<Item>& items, bool many, const Write& write
 
 Async<HttpReply> feature_extraction(Asked asked) {
   const ModelPointer model = asked.call.service.models.with_vectors(asked.model);
-  bool many;
-  const std::vector<std::string> texts = asked.texts(many);
   std::optional<bool> normalize;
   if (asked.fields.has("normalize")) normalize = asked.fields.boolean("normalize", false);
-  std::vector<Ids> ids = tokenize(asked.call, model->all, texts, cut_of(asked.fields, true));
+  std::vector<Ids> ids = ids_of(asked.call, model->all, asked.inputs, "inputs", cut_of(asked.fields, true),
+                                prompt_of(*model, asked.fields));
   const auto rows = co_await vectors(asked.call, model, std::move(ids), {.normalize = normalize});
-  co_return reply_of(rows, many, [](JsonWriter& out, const std::vector<float>& row) { out.value(row); });
+  co_return reply_of(rows, asked.inputs.is_array(),
+                     [](JsonWriter& out, const std::vector<float>& row) { out.value(row); });
 }
 
 Async<HttpReply> sentence_similarity(Asked asked) {
@@ -63,7 +64,8 @@ Async<HttpReply> sentence_similarity(Asked asked) {
   std::vector<std::string> texts = inputs.strings("sentences", asked.call.service.limits.inputs);
   if (texts.empty()) throw RequestError(400, "`inputs.sentences` is empty", "inputs.sentences");
   texts.push_back(inputs.string("source_sentence"));
-  std::vector<Ids> ids = tokenize(asked.call, model->all, texts, cut_of(asked.parameters, true));
+  std::vector<Ids> ids = tokenize(asked.call, model->all, texts,
+                                  cut_of(asked.parameters, asked.call.route.path != "/similarity"));
   const auto rows = co_await vectors(asked.call, model, std::move(ids), {.normalize = {}});
   JsonWriter out;
   out.begin_array();
@@ -80,8 +82,15 @@ Async<HttpReply> fill_mask(Asked asked) {
   if (asked.parameters.has("targets"))
     options.targets = asked.parameters.strings("targets", asked.call.service.limits.top_k);
   std::vector<size_t> lengths = count_tokens(asked.call, model->all, texts, kMayCut);
+  // Each proposal for each mask has the whole text.
+  const std::string mask(model->all.tokenizer().token(model->all.tokenizer().mask_id()));
+  for (const std::string& text : texts) {
+    size_t masks = 0;
+    for (size_t at = 0; (at = text.find(mask, at)) != text.npos; at += mask.size()) ++masks;
+    check_product(asked.call, texts.size() * masks * options.top, text.size(), "inputs");
+  }
   std::vector<std::string_view> views(texts.begin(), texts.end());
-  const std::string kind = fmt::format("fill-mask {} {}", options.top, fmt::join(options.targets, "\n"));
+  const std::string kind = fmt::format("fill-mask {} {}", options.top, json(options.targets).dump());
   const auto compute = [options](const TextModel& m, std::span<const std::string_view> all) {
     return m.fill_mask(all, options);
   };
@@ -95,9 +104,9 @@ Async<HttpReply> fill_mask(Asked asked) {
                          "inputs");
   co_return reply_of(filled, many, [](JsonWriter& out, const MaskFilling& one) {
     if (one.masks.size() > 1) out.begin_array();
-    for (const std::vector<Fill>& mask : one.masks) {
+    for (const std::vector<Fill>& fills : one.masks) {
       out.begin_array();
-      for (const Fill& fill : mask) {
+      for (const Fill& fill : fills) {
         out.begin_object().field("score", fill.score).field("token", fill.id).field("token_str", fill.token);
         out.field("sequence", fill.sequence).end_object();
       }
@@ -125,11 +134,7 @@ Async<HttpReply> text_classification(Asked asked) {
     parts.push_back(pair.string("text")), parts.push_back(pair.string("text_pair", "")),
         paired.push_back(pair.has("text_pair"));
   };
-  if (asked.inputs.is_array() && asked.inputs.size() > asked.call.service.limits.inputs)
-    throw RequestError(413,
-                       fmt::format("`inputs` has {} items; a request may have {}", asked.inputs.size(),
-                                   asked.call.service.limits.inputs),
-                       "inputs");
+  if (asked.inputs.is_array()) check_count("inputs", asked.inputs.size(), asked.call.service.limits.inputs);
   if (asked.inputs.is_array())
     for (const json& item : asked.inputs) add(item);
   else
@@ -205,17 +210,29 @@ Async<HttpReply> question_answering(Asked asked) {
   const size_t longest = model->all.task_max_length();
   AnswerOptions options{.top = asked.top_k(1)};
   options.max_answer_tokens = asked.parameters.whole("max_answer_len", 15, 1, 512);
-  options.max_question_tokens = asked.parameters.whole("max_question_len", 64, 1, longest - 4);
+  options.max_question_tokens =
+      asked.parameters.whole("max_question_len", std::min<size_t>(64, longest / 2), 1, longest / 2);
   options.allow_no_answer = asked.parameters.boolean("handle_impossible_answer", false);
   options.whole_words = asked.parameters.boolean("align_to_words", true);
-  if (asked.parameters.has("max_seq_len"))
-    options.max_length = asked.parameters.whole("max_seq_len", longest, 8, longest);
-  if (asked.parameters.has("doc_stride"))
-    options.stride = asked.parameters.whole("doc_stride", 0, 0, longest / 2);
+  const size_t window = asked.parameters.whole("max_seq_len", std::min<size_t>(384, longest), 8, longest);
+  options.max_length = window;
   asked.call.count(question), asked.call.count(context);
-  const size_t tokens = model->all.tokenizer().encode(question, context).size();
+  // What windows share is read again and again: they may share half of what they have room for.
+  const Tokenizer& tokenizer = model->all.tokenizer();
+  const size_t asked_tokens =
+      std::min(tokenizer.encode(question, {.add_special_tokens = false}).size(), options.max_question_tokens);
+  const size_t special = tokenizer.encode("", "").size(), used = asked_tokens + special;
+  if (used + 4 > window)
+    throw RequestError(422, "`parameters.max_seq_len` leaves no room for the context",
+                       "parameters.max_seq_len");
+  const size_t room = window - used;
+  const size_t stride = asked.parameters.whole("doc_stride", std::min<size_t>(128, room / 2), 0, room / 2);
+  options.stride = stride;
+  const size_t tokens = tokenizer.encode(context, {.add_special_tokens = false}).size();
+  const size_t windows = tokens <= room ? 1 : 1 + (tokens - room + room - stride - 1) / (room - stride);
   const Answering found = co_await asked.call.run_alone<Answering>(
-      model, tokens, [&](const TextModel& m) { return m.answer(question, context, options); });
+      model, windows * window, [&](const TextModel& m) { return m.answer(question, context, options); });
+  if (found.answers.empty()) co_return json_reply(R"({"score":0.0,"start":0,"end":0,"answer":""})");
   // One object, or a list where more than one was asked for.
   co_return reply_of(found.answers, asked.parameters.has("top_k") && options.top > 1,
                      [](JsonWriter& out, const Answer& answer) {
@@ -261,6 +278,7 @@ Async<HttpReply> zero_shot_classification(Asked asked) {
   if (gap == frame.npos)
     throw RequestError(422, "`parameters.hypothesis_template` must have {} in it",
                        "parameters.hypothesis_template");
+  check_product(asked.call, candidates.size(), frame.size() + premise.size(), "inputs");
   std::vector<std::string> hypotheses;
   for (const std::string& label : candidates)
     hypotheses.push_back(frame.substr(0, gap) + label + frame.substr(gap + 2));
@@ -286,9 +304,16 @@ Async<HttpReply> zero_shot_classification(Asked asked) {
     scored.push_back({candidates[i], float(p)});
   }
   std::ranges::stable_sort(scored, std::greater(), &Scored::score);
-  // InferenceClient takes a list of objects; it puts the older form, an object of two lists, into that one
-  // itself.
+  // huggingface_hub takes a list of objects since 1.0; before that it took an object of two lists.
   JsonWriter out;
+  if (asked.call.request().header("user-agent").find("hf_hub/0.") != std::string_view::npos) {
+    out.begin_object().field("sequence", premise).key("labels").begin_array();
+    for (const Scored& s : scored) out.value(s.label);
+    out.end_array().key("scores").begin_array();
+    for (const Scored& s : scored) out.value(s.score);
+    out.end_array().end_object();
+    co_return json_reply(out.take());
+  }
   out.begin_array();
   for (const Scored& s : scored)
     out.begin_object().field("label", s.label).field("score", s.score).end_object();
@@ -302,13 +327,16 @@ Async<HttpReply> text_generation(Asked asked) {
   const Fields& p = asked.parameters;
   if (asked.fields.boolean("stream", false))
     throw RequestError(422, "`stream` is not offered: the reply comes whole", "stream");
+  for (const char* name : {"stop", "stop_sequences"})
+    if (p.has(name))
+      throw RequestError(422, fmt::format("`parameters.{}` is not offered", name), p.path(name));
   GenerateOptions options{.max_new_tokens = p.whole("max_new_tokens", 50, 1, 1024)};
   const bool draws = p.boolean("do_sample", p.has("temperature") || p.has("top_k") || p.has("top_p"));
   options.temperature = draws ? p.number("temperature", 1, 0.01, 100) : 0;
   options.top_k = p.whole("top_k", 0, 0, 1'000'000);
   options.top_p = p.number("top_p", 1, 0.001, 1);
   options.repetition_penalty = p.number("repetition_penalty", 1, 0.01, 100);
-  options.seed = p.whole("seed", 1, 0, SIZE_MAX);
+  options.seed = p.whole("seed", p.has("seed") || !draws ? 1 : std::random_device{}(), 0, SIZE_MAX);
   asked.call.count(prompt);
   const size_t tokens = model->all.tokenizer().encode(prompt).size() + options.max_new_tokens;
   const auto client = asked.call.exchange;

@@ -30,6 +30,7 @@ void compute(const TextModel& model, std::span<const Job::Slice> pass, std::span
 Queue::Queue(QueueLimits limits, int workers, OnPass on_pass)
     : limits_(limits), on_pass_(std::move(on_pass)) {
   for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  sweeper_ = std::thread([this] { sweep(); });
 }
 
 void Queue::stop() {
@@ -42,6 +43,8 @@ void Queue::stop() {
     waiting_.clear();
   }
   changed_.notify_all();
+  stopped_.notify_all();
+  if (sweeper_.joinable()) sweeper_.join();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
   for (Job* job : left) job->resume();
@@ -73,7 +76,7 @@ void Queue::finish(Job& job, size_t count, std::exception_ptr error, std::vector
   if (job.done_ == job.tokens.size()) done.push_back(&job);
 }
 
-std::vector<Job::Slice> Queue::next(std::vector<Job*>& given_up) {
+void Queue::give_up_late(std::vector<Job*>& given_up) {
   const auto now = Clock::now();
   for (Job* job : waiting_) {
     std::exception_ptr why = job->error;
@@ -87,8 +90,23 @@ std::vector<Job::Slice> Queue::next(std::vector<Job*>& given_up) {
     finish(*job, left, why, given_up);
   }
   std::erase_if(waiting_, [](const Job* job) { return job->taken_ == job->tokens.size(); });
-  if (waiting_.empty()) return {};
+}
 
+void Queue::sweep() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, std::chrono::milliseconds(100), [&] { return stopping_; })) {
+    std::vector<Job*> given_up;
+    give_up_late(given_up);
+    lock.unlock();
+    for (Job* job : given_up) job->resume();
+    lock.lock();
+  }
+}
+
+std::vector<Job::Slice> Queue::next(std::vector<Job*>& given_up) {
+  give_up_late(given_up);
+  if (waiting_.empty()) return {};
+  const auto now = Clock::now();
   std::ranges::stable_sort(waiting_, {}, [](const Job* job) { return job->due_; });
   const Job& first = *waiting_.front();
   std::vector<Job::Slice> pass;

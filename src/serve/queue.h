@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,19 +84,22 @@ class Queue {
 
  private:
   void work();
-  // The next pass, best first; empty where there is none. Called with the mutex held.
+  void sweep();  // gives up what waits too long, or for nobody, while all workers are busy
+  void give_up_late(std::vector<Job*>& given_up);  // with the mutex held, as the next two
+  // The next pass, best first; empty where there is none.
   std::vector<Job::Slice> next(std::vector<Job*>& given_up);
   void finish(Job& job, size_t count, std::exception_ptr error, std::vector<Job*>& done);
 
   const QueueLimits limits_;
   const OnPass on_pass_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, stopped_;
   std::vector<Job*> waiting_;  // with inputs that nobody has taken
   size_t waiting_tokens_ = 0, busy_ = 0;
   double seconds_per_token_ = 1e-4;  // of late
   bool stopping_ = false;
   std::vector<std::thread> workers_;
+  std::thread sweeper_;
 };
 
 // co_await it: inputs through a model, outputs in their order. `post` says where the waiting function goes
@@ -130,6 +134,7 @@ class Pass final : public Job {
       all.insert(all.end(), first, first + ptrdiff_t(s.count));
     }
     std::vector<Output> results = compute_(text_model, all);
+    if (results.size() != all.size()) throw std::logic_error("a result for each input");
     auto next = results.begin();
     for (const Slice& s : slices)
       for (size_t i = 0; i < s.count; ++i) of(s).outputs_[s.first + i] = std::move(*next++);

@@ -132,6 +132,12 @@ void Fields::only(std::initializer_list<std::string_view> names) const {
   }
 }
 
+void check_count(const std::string& field, size_t count, size_t most) {
+  if (count > most)
+    throw RequestError(413, fmt::format("`{}` has {} items; a request may have {}", field, count, most),
+                       field);
+}
+
 std::string string_of(const json& value, const std::string& field) {
   if (!value.is_string()) wrong(field, "a string");
   return value.get<std::string>();
@@ -146,9 +152,7 @@ int32_t token_of(const json& value, const std::string& field) {
 std::vector<std::string> strings_of(const json& value, const std::string& field, size_t most) {
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_array()) wrong(field, "a string or a list of strings");
-  if (value.size() > most)
-    throw RequestError(
-        413, fmt::format("`{}` has {} items; a request may have {}", field, value.size(), most), field);
+  check_count(field, value.size(), most);
   std::vector<std::string> all;
   for (const json& item : value) all.push_back(string_of(item, field));
   return all;

@@ -28,7 +28,10 @@ struct RequestLimits {
   size_t json_values = 400'000;
   size_t inputs = 2048;     // texts of a request
   size_t tokens = 131'072;  // of all its texts
-  size_t top_k = 1000;      // answers of any kind
+  size_t piece = 32'768;    // tokens of what cannot be cut: one long text, or one answer to it
+  size_t bytes =
+      16 << 20;  // that a reply or what is made of a request may come to, where it grows with a product
+  size_t top_k = 1000;  // answers of any kind
 };
 
 // The body of a request: an object. 400 where it is not JSON, 422 where it is none.
@@ -63,6 +66,8 @@ class Fields {
   std::string path_;
 };
 
+// 413: there are more of them than a request may have.
+void check_count(const std::string& field, size_t count, size_t most);
 std::string string_of(const nlohmann::json& value, const std::string& field);
 int32_t token_of(const nlohmann::json& value, const std::string& field);
 // A string, or a list of them.

@@ -1,6 +1,5 @@
 // The service put together: connections, routes, keys, models, queue.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +18,6 @@ using namespace serve;
 
 namespace {
 
-constexpr int kHttpThreads = 2;
 constexpr int kRetrySeconds = 1;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -33,10 +31,10 @@ std::vector<Route> all_routes() {
 }
 
 // TEI's words.
-std::string_view tei_type(int status) {
+std::string_view tei_type(int status, std::string_view field) {
   switch (status) {
     case 400:
-      return "Empty";
+      return field.empty() ? "Validation" : "Empty";
     case 424:
     case 500:
       return "Backend";
@@ -77,7 +75,7 @@ HttpReply error_reply(ErrorStyle style, int status, std::string_view what, std::
     out.end_object();
   } else {
     out.field("error", message);
-    if (style != ErrorStyle::kHuggingFace) out.field("error_type", tei_type(status));
+    if (style != ErrorStyle::kHuggingFace) out.field("error_type", tei_type(status, field));
     if (!field.empty()) out.field("field", field);
   }
   out.end_object();
@@ -107,8 +105,8 @@ bool is_traceparent(std::string_view s) {
       s, [](char c) { return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// %41 is A. Empty where it is no such code, or a byte that names do not have.
-std::string percent_decoded(std::string_view text) {
+// %41 is A. Nothing where it is no such code, or a byte that names do not have.
+std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -125,14 +123,6 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-// Many clients need many descriptors; we may have as many as the system lets us.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 HttpLimits http_limits(const ServeLimits& l) {
   return {.header_bytes = l.header_bytes,
           .body_bytes = l.body_bytes,
@@ -140,7 +130,8 @@ HttpLimits http_limits(const ServeLimits& l) {
           .connections_per_address = l.connections_per_address,
           .request_seconds = l.request_seconds,
           .idle_seconds = l.idle_seconds,
-          .write_seconds = l.write_seconds};
+          .write_seconds = l.write_seconds,
+          .write_rate = l.write_rate};
 }
 
 }  // namespace
@@ -149,6 +140,8 @@ struct Server::State {
   explicit State(ServeOptions options);
   ~State() { service.queue->stop(); }  // gives up what waits, while there is still somebody to tell
 
+  // Nothing, or a refusal: a key is needed, and asked for before a body is read.
+  std::optional<HttpReply> admit(const HttpRequest& request);
   void handle(std::shared_ptr<Exchange> exchange);
   const Route* find(const HttpRequest& request, std::string& below) const;
   void finish(const std::shared_ptr<Call>& call, HttpReply reply);
@@ -174,10 +167,10 @@ Server::State::State(ServeOptions given) : keys(given.keys_file) {
       QueueLimits{
           .requests = limits.queue, .pass_tokens = limits.pass_tokens, .wait_seconds = limits.queue_seconds},
       workers, [this](size_t requests, size_t tokens) { service.metrics.pass(requests, tokens); });
-  raise_descriptor_limit();
   http = std::make_unique<HttpServer>(
       http_limits(limits), [this](std::shared_ptr<Exchange> exchange) { handle(std::move(exchange)); },
-      [](int status, std::string_view why) { return error_reply(ErrorStyle::kTei, status, why); });
+      [](int status, std::string_view why) { return error_reply(ErrorStyle::kTei, status, why); },
+      [this](const HttpRequest& request) { return admit(request); });
   service.post = [this](std::function<void()> work) { http->post(std::move(work)); };
   service.is_ready = [this] { return ready.load(); };
   service.metrics_text = [this] {
@@ -204,23 +197,43 @@ const Route* Server::State::find(const HttpRequest& request, std::string& below)
     methods +=
         fmt::format("{}{}", methods.empty() ? "" : ", ", route.method == "GET" ? "GET, HEAD" : route.method);
     if (route.method != request.method) continue;
-    if (tree) below = percent_decoded(std::string_view(request.path).substr(route.path.size()));
+    if (tree) {
+      const auto decoded = percent_decoded(std::string_view(request.path).substr(route.path.size()));
+      if (!decoded || decoded->empty()) break;
+      below = *decoded;
+    }
     return &route;
   }
-  if (!methods.empty()) throw RequestError(405, fmt::format("this path takes {}", methods), {}, methods);
+  if (!methods.empty() && methods.find(request.method) == methods.npos)
+    throw RequestError(405, fmt::format("this path takes {}", methods), {}, methods);
   throw RequestError(404, "there is nothing here; /openapi.json lists what there is");
 }
 
 void Server::State::add_common_headers(const HttpRequest& request, HttpReply& reply) const {
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (const std::string_view trace = request.header("traceparent"); is_traceparent(trace))
-    reply.headers.emplace_back("traceparent", std::string(trace));
+    for (const char* name : {"traceparent", "tracestate"})
+      if (const std::string_view value = request.header(name); !value.empty())
+        reply.headers.emplace_back(name, std::string(value));
   const std::string& allowed = service.options.cors_origin;
   if (const std::string_view origin = request.header("origin"); !allowed.empty() && !origin.empty())
     if (allowed == "*" || allowed == origin) {
       reply.headers.emplace_back("Access-Control-Allow-Origin", allowed);
       reply.headers.emplace_back("Vary", "Origin");
     }
+}
+
+std::optional<HttpReply> Server::State::admit(const HttpRequest& request) {
+  if (keys.allow(request.header("authorization"))) return {};
+  if (request.method == "OPTIONS" && !service.options.cors_origin.empty()) return {};
+  ErrorStyle style = ErrorStyle::kTei;
+  for (const Route& route : routes) {
+    const bool match =
+        route.path.ends_with('/') ? request.path.starts_with(route.path) : request.path == route.path;
+    if (match && route.open) return {};
+    if (match) style = route.style;
+  }
+  return error_reply(style, 401, "a key is needed: Authorization: Bearer KEY");
 }
 
 void Server::State::handle(std::shared_ptr<Exchange> exchange) {
@@ -240,8 +253,6 @@ void Server::State::handle(std::shared_ptr<Exchange> exchange) {
       return exchange->reply(std::move(reply));
     }
     route = find(request, below);
-    if (!route->open && !keys.allow(request.header("authorization")))
-      throw RequestError(401, "a key is needed: Authorization: Bearer KEY");
   } catch (...) {
     error = std::current_exception();
   }
@@ -257,9 +268,20 @@ void Server::State::handle(std::shared_ptr<Exchange> exchange) {
         call->body = parse_body(request.body, service.limits);
         exchange->request().body = {};
       }
+      // Where even the reply cannot be made, for want of memory, a short one goes out.
+      const auto guarded = [exchange](const auto& work) {
+        try {
+          work();
+        } catch (const std::exception&) {
+          exchange->reply({.status = 500, .body = {}});
+        }
+      };
       start(
-          route->run(*call), [this, call](HttpReply reply) { finish(call, std::move(reply)); },
-          [this, call](std::exception_ptr why) { finish(call, failed(*call, why)); });
+          route->run(*call),
+          [this, call, guarded](HttpReply reply) { guarded([&] { finish(call, std::move(reply)); }); },
+          [this, call, guarded](std::exception_ptr why) {
+            guarded([&] { finish(call, failed(*call, why)); });
+          });
       return;
     } catch (...) {
       error = std::current_exception();
@@ -293,7 +315,7 @@ void Server::State::finish(const std::shared_ptr<Call>& call, HttpReply reply) {
   const auto add = [&](const char* name, std::string value) {
     reply.headers.emplace_back(name, std::move(value));
   };
-  const auto milliseconds = [](double s) { return fmt::format("{:.3f}", 1000 * s); };
+  const auto milliseconds = [](double s) { return fmt::format("{:.0f}", 1000 * s); };  // whole ones, as TEI
   add("x-request-id", call->request_id);
   if (call->inputs > 0) {
     add("x-compute-type", "cpu");
@@ -344,8 +366,8 @@ std::vector<std::string> Server::models() const {
 }
 
 void Server::reload() {
-  state_->keys.reload();
   state_->service.models.load(state_->service.options);
+  state_->keys.reload();
 }
 
 bool Server::drain(double seconds) {

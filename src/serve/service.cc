@@ -15,10 +15,14 @@ void Call::count(std::string_view text) {
 
 void Call::check_tokens(std::span<const size_t> tokens_of) {
   const size_t sum = std::accumulate(tokens_of.begin(), tokens_of.end(), size_t{0});
-  if (tokens_of.size() > service.limits.inputs)
+  if (tokens_of.size() > service.limits.inputs + 1)  // texts, and a query
     throw RequestError(413, fmt::format("{} texts are too many for one request: it may have {}",
                                         tokens_of.size(), service.limits.inputs));
-  if (sum > service.limits.tokens)
+  for (size_t one : tokens_of)
+    if (one > service.limits.piece)
+      throw RequestError(413, fmt::format("this would be {} tokens of work in one piece; it may have {}", one,
+                                          service.limits.piece));
+  if (tokens + sum > service.limits.tokens)
     throw RequestError(413, fmt::format("{} tokens are too many for one request: it may have {}", sum,
                                         service.limits.tokens));
   inputs += tokens_of.size(), tokens += sum;

@@ -19,6 +19,8 @@
 
 namespace bertie::serve {
 
+inline constexpr int kHttpThreads = 2;  // that read, parse, tokenize and write
+
 // How errors look to clients of a kind.
 enum class ErrorStyle { kOpenAi, kTei, kHuggingFace, kOurs };
 

@@ -6,6 +6,7 @@
 #include "bertie/info.h"
 #include "bertie/json_writer.h"
 #include "bertie/similarity.h"
+#include "bertie/utf8.h"
 #include "serve/texts.h"
 
 namespace bertie::serve {
@@ -13,32 +14,21 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::string> texts_of(Call& call, const Fields& fields, const char* name) {
+std::vector<std::string> texts_of(Call& call, const Fields& fields, const char* name,
+                                  const std::string& prompt = {}) {
   std::vector<std::string> texts = fields.strings(name, call.service.limits.inputs);
   if (texts.empty()) throw RequestError(400, fmt::format("`{}` is empty", name), name);
+  check_product(call, texts.size(), prompt.size(), name);
+  for (std::string& text : texts) text.insert(0, prompt);
   return texts;
-}
-
-// `prompt_name` stands for a text that goes before each of them.
-void add_prompt(const ServedModel& model, const Fields& fields, std::vector<std::string>& texts) {
-  if (!fields.has("prompt_name")) return;
-  const std::string name = fields.string("prompt_name");
-  const auto prompt = model.prompts.find(name);
-  if (prompt == model.prompts.end())
-    throw RequestError(422,
-                       fmt::format("the model {} has no such prompt{}", model.name,
-                                   model.prompts.empty() ? ": it has none" : ""),
-                       fields.path("prompt_name"));
-  for (std::string& text : texts) text = prompt->second + text;
 }
 
 Async<HttpReply> embed(Call& call) {
   const Fields fields = call.fields();
   const ModelPointer model = call.service.models.with_vectors(fields.string("model", ""));
-  std::vector<std::string> texts = texts_of(call, fields, "inputs");
-  add_prompt(*model, fields, texts);
   const VectorOptions options{fields.boolean("normalize", true), fields.whole("dimensions", 0, 1, 1'000'000)};
-  std::vector<Ids> ids = tokenize(call, model->all, texts, cut_of(fields, false));
+  std::vector<Ids> ids = ids_of(call, model->all, fields.at("inputs"), "inputs", cut_of(fields, false),
+                                prompt_of(*model, fields));
   const auto rows = co_await vectors(call, model, std::move(ids), options);
   JsonWriter out;
   out.begin_array();
@@ -50,8 +40,7 @@ Async<HttpReply> embed(Call& call) {
 Async<HttpReply> embed_all(Call& call) {
   const Fields fields = call.fields();
   const ModelPointer model = call.service.models.with_vectors(fields.string("model", ""));
-  std::vector<std::string> texts = texts_of(call, fields, "inputs");
-  add_prompt(*model, fields, texts);
+  const std::vector<std::string> texts = texts_of(call, fields, "inputs", prompt_of(*model, fields));
   const Cut cut = cut_of(fields, false);
   if (cut.from_start)
     throw RequestError(422, "`truncation_direction` must be right here", "truncation_direction");
@@ -66,14 +55,16 @@ Async<HttpReply> embed_all(Call& call) {
   // Thousands of numbers for each token: a text at a time.
   const auto more = [rows, next = size_t{0}]() mutable -> std::string {
     if (next == rows->size() || rows->empty()) return {};
-    const TokenVectors& text = (*rows)[next];
+    const TokenVectors text = std::move((*rows)[next]);  // it is not needed again
     JsonWriter out;
     out.value(Matrix<const float>(text.values.data(), text.tokens,
                                   text.tokens ? text.values.size() / text.tokens : 0));
     const bool first = next == 0, last = ++next == rows->size();
     return fmt::format("{}{}{}", first ? "[" : ",", out.take(), last ? "]" : "");
   };
-  co_return HttpReply{.body = {}, .more = more};
+  HttpReply reply{.body = {}, .more = more};
+  for (const TokenVectors& text : *rows) reply.holds += text.values.size() * sizeof(float);
+  co_return reply;
 }
 
 // "a", ["a", "b"] (a pair) or [["a"], ["a", "b"]].
@@ -92,11 +83,7 @@ Predictables predictables(Call& call, const json& inputs) {
   };
   out.many = inputs.is_array() && !inputs.empty() && inputs[0].is_array();
   if (!out.many) return one(inputs), out;
-  if (inputs.size() > call.service.limits.inputs)
-    throw RequestError(413,
-                       fmt::format("`inputs` has {} items; a request may have {}", inputs.size(),
-                                   call.service.limits.inputs),
-                       "inputs");
+  check_count("inputs", inputs.size(), call.service.limits.inputs);
   for (const json& item : inputs) one(item);
   return out;
 }
@@ -140,11 +127,7 @@ std::vector<std::string> documents_of(Call& call, const Fields& fields) {
   const json& documents = fields.at(fields.has("documents") ? "documents" : "texts");
   if (!documents.is_array() || documents.empty())
     throw RequestError(422, "`documents` must be a list of texts", "documents");
-  if (documents.size() > call.service.limits.inputs)
-    throw RequestError(413,
-                       fmt::format("`documents` has {} items; a request may have {}", documents.size(),
-                                   call.service.limits.inputs),
-                       "documents");
+  check_count("documents", documents.size(), call.service.limits.inputs);
   std::vector<std::string> texts;
   for (const json& item : documents)
     texts.push_back(item.is_object() ? Fields(item, "documents").string("text")
@@ -166,6 +149,7 @@ Async<std::vector<float>> fits(Call& call, std::string query, std::vector<std::s
     throw RequestError(422, fmt::format("the model {} is not one for ranking", model->name), "model");
   std::vector<float> scores;
   if (model->reranks()) {
+    check_product(call, texts.size(), query.size(), "query");
     std::vector<TextPair> pairs;
     for (const std::string& text : texts) pairs.push_back({query, text});
     for (const Classification& one :
@@ -220,18 +204,22 @@ Async<HttpReply> rerank(Call& call) {
 Async<HttpReply> tokenize_texts(Call& call) {
   const Fields fields = call.fields();
   const ModelPointer model = call.service.models.find(fields.string("model", ""));
-  std::vector<std::string> texts = texts_of(call, fields, "inputs");
-  add_prompt(*model, fields, texts);
+  const std::vector<std::string> texts = texts_of(call, fields, "inputs", prompt_of(*model, fields));
   const bool special = fields.boolean("add_special_tokens", true);
   const Tokenizer& tokenizer = model->all.tokenizer();
   JsonWriter out;
   out.begin_array();
+  size_t tokens = 0;
   for (const std::string& text : texts) {
     const Encoding e = tokenizer.encode(text, {.add_special_tokens = special});
+    if ((tokens += e.size()) > call.service.limits.tokens)
+      throw RequestError(413, fmt::format("a request may have {} tokens", call.service.limits.tokens),
+                         "inputs");
+    const CodePoints points(text);
     out.begin_array();
     for (size_t i = 0; i < e.size(); ++i) {
       const bool added = e.special(i);
-      const std::string_view piece = added ? tokenizer.token(e.ids[i]) : text_at(text, e.offsets[i]);
+      const std::string_view piece = added ? tokenizer.token(e.ids[i]) : points.at(e.offsets[i]);
       out.begin_object().field("id", e.ids[i]).field("text", piece).field("special", added);
       if (added)
         out.key("start").null().key("stop").null();
@@ -290,7 +278,7 @@ Async<HttpReply> info(Call& call) {
   out.field("max_input_length", model->all.max_length());
   out.field("max_batch_tokens", service.options.limits.pass_tokens).key("max_batch_requests").null();
   out.field("max_client_batch_size", service.limits.inputs).field("auto_truncate", false);
-  out.field("tokenization_workers", 2)
+  out.field("tokenization_workers", kHttpThreads)
       .field("version", BERTIE_VERSION)
       .field("server", "bertie")
       .key("models");

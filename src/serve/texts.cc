@@ -90,6 +90,57 @@ Ids with_special_tokens(const TextModel& model, Ids ids, const std::string& fiel
   return ids;
 }
 
+std::vector<Ids> ids_of(Call& call, const TextModel& model, const nlohmann::json& inputs,
+                        const std::string& field, Cut cut, const std::string& prompt) {
+  const auto own_ids = [&](const nlohmann::json& list) {
+    Ids ids;
+    for (const nlohmann::json& item : list) ids.push_back(token_of(item, field));
+    return with_special_tokens(model, std::move(ids), field, cut);
+  };
+  std::vector<Ids> all;
+  if (inputs.is_array() && !inputs.empty() && inputs[0].is_number()) {
+    all.push_back(own_ids(inputs));
+    return all;
+  }
+  if (inputs.is_array() && !inputs.empty() && inputs[0].is_array()) {
+    check_count(field, inputs.size(), call.service.limits.inputs);
+    for (const nlohmann::json& list : inputs) {
+      if (!list.is_array())
+        throw RequestError(422, fmt::format("`{}` must be all texts, or all lists of token ids", field),
+                           field);
+      all.push_back(own_ids(list));
+    }
+    return all;
+  }
+  std::vector<std::string> texts = strings_of(inputs, field, call.service.limits.inputs);
+  if (texts.empty()) throw RequestError(400, fmt::format("`{}` is empty", field), field);
+  if (!prompt.empty()) {
+    check_product(call, texts.size(), prompt.size(), field);
+    for (std::string& text : texts) text = prompt + text;
+  }
+  return tokenize(call, model, texts, cut);
+}
+
+std::string prompt_of(const ServedModel& model, const Fields& fields) {
+  if (!fields.has("prompt_name")) return {};
+  const auto prompt = model.prompts.find(fields.string("prompt_name"));
+  if (prompt == model.prompts.end())
+    throw RequestError(422,
+                       fmt::format("the model {} has no such prompt{}", model.name,
+                                   model.prompts.empty() ? ": it has none" : ""),
+                       fields.path("prompt_name"));
+  return prompt->second;
+}
+
+void check_product(const Call& call, size_t count, size_t bytes, const std::string& field) {
+  const size_t most = call.service.limits.bytes;
+  if (bytes > 0 && count > most / bytes)
+    throw RequestError(413,
+                       fmt::format("`{}`: {} times {} bytes are too many; together they may be {}", field,
+                                   count, bytes, most),
+                       field);
+}
+
 std::vector<size_t> count_tokens(Call& call, const TextModel& model, std::span<const std::string> texts,
                                  Cut cut) {
   std::vector<size_t> counts(texts.size());
@@ -153,6 +204,8 @@ Async<std::vector<std::vector<float>>> vectors(Call& call, ModelPointer model, s
 
 Async<std::vector<Classification>> labels(Call& call, ModelPointer model, const std::vector<TextPair>& pairs,
                                           Apply apply, Cut cut) {
+  if (cut.from_start)
+    throw RequestError(422, "`truncation_direction` must be right here", "truncation_direction");
   std::vector<size_t> lengths = count_tokens(call, model->all, pairs, cut);
   const bool paired = !pairs.empty() && pairs[0].b.data();
   const auto compute = [apply, paired](const TextModel& m, std::span<const TextPair> all) {

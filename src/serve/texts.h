@@ -26,6 +26,15 @@ std::vector<Ids> tokenize(Call& call, const TextModel& model, std::span<const st
 // Ids of a client's own with special tokens around them. `field` is what errors call them.
 Ids with_special_tokens(const TextModel& model, Ids ids, const std::string& field, Cut cut);
 
+// `inputs` of a request for vectors: a text, texts, ids or lists of ids. `prompt` goes before texts.
+std::vector<Ids> ids_of(Call& call, const TextModel& model, const nlohmann::json& inputs,
+                        const std::string& field, Cut cut, const std::string& prompt = {});
+// What the body's `prompt_name` stands for; 422 where the model has none of that name.
+std::string prompt_of(const ServedModel& model, const Fields& fields);
+
+// 413 where so many things of so many bytes are more than a request may come to.
+void check_product(const Call& call, size_t count, size_t bytes, const std::string& field);
+
 // How many tokens each input has, cut at `most` tokens or, where that is not allowed, refused with 413.
 std::vector<size_t> count_tokens(Call& call, const TextModel& model, std::span<const std::string> texts,
                                  Cut cut);

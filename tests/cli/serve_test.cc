@@ -66,6 +66,8 @@ TEST(Serve, TakesItsOptionsFromTheEnvironmentToo) {
   const Result result = test::run(
       {"serve", "-q"}, {.environment = {{"BERTIE_MODEL", kModel},
                                         {"BERTIE_PORT", std::to_string(port)},
+                                        {"BERTIE_VERSION", "1.2"},
+                                        {"BERTIE_LOG", "0"},
                                         {"BERTIE_MAX_INPUTS", "2"}},
                         .meanwhile = [&](pid_t process) {
                           EXPECT_TRUE(comes_up(port));

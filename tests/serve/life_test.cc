@@ -45,7 +45,8 @@ TEST(LoadingAgain, LosesNoRequestAndTakesTheNewModel) {
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(lost, 0u);
   EXPECT_GT(asked, 5u);
-  const auto expected = load(test::golden_task("sentence-similarity-roberta")).embed(TextList{"hello"}, {.normalize = true})[0];
+  const auto expected =
+      load(test::golden_task("sentence-similarity-roberta")).embed(TextList{"hello"}, {.normalize = true})[0];
   EXPECT_EQ(test::post(server.port(), "/embed", body).json()[0].get<std::vector<float>>(), expected.values);
   EXPECT_NE(test::post(server.port(), "/embed", body).body, old_reply);
 
@@ -100,7 +101,8 @@ TEST(Stopping, InTheMiddleOfThingsHarmsNothing) {
       const std::string body = json{{"inputs", std::vector<std::string>(300, "river bank")}}.dump();
       for (int c = 0; c < 20; ++c) {
         clients.push_back(std::make_unique<Client>(server.port()));
-        clients.back()->send_request("POST", c % 3 ? "/embed" : "/attention", c % 3 ? body : R"({"text": "You found me"})");
+        clients.back()->send_request("POST", c % 3 ? "/embed" : "/attention",
+                                     c % 3 ? body : R"({"text": "You found me"})");
         if (c % 5 == 0) clients.back()->hang_up();
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5 * round));
@@ -112,10 +114,11 @@ TEST(Stopping, InTheMiddleOfThingsHarmsNothing) {
 // A reply that nobody takes does not hold the memory or the connection for ever.
 TEST(SlowReaders, AreLetGo) {
   ServeOptions options = test::one_model();
-  options.limits.write_seconds = 0.3;
+  options.limits.write_seconds = 0.3, options.limits.write_rate = 1e9;
   const Server server(options);
   Client client(server.port());
-  const std::string body = json{{"inputs", std::vector<std::string>(2000, "river bank of the stream")}}.dump();
+  const std::string body =
+      json{{"inputs", std::vector<std::string>(2000, "river bank of the stream")}}.dump();
   for (int i = 0; i < 40; ++i) client.send_request("POST", "/embed_all", body);
   for (int i = 0; i < 200; ++i) {
     const std::string metrics = test::get(server.port(), "/metrics").body;

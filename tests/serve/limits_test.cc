@@ -66,7 +66,20 @@ TEST_F(Limits, WhatIsNotHttpIsRefused) {
   EXPECT_EQ(raw("GET /embed HTTP/1.1\r\n\r\n").status, 405);
   EXPECT_EQ(raw("GET /../../etc/passwd HTTP/1.1\r\n\r\n").status, 404);
   EXPECT_EQ(raw("GET /v1/models/%2e%2e%2fetc HTTP/1.1\r\n\r\n").status, 404);
-  EXPECT_EQ(raw("GET /v1/models/%zz HTTP/1.1\r\n\r\n").status, 200) << "an empty name is the default model";
+  EXPECT_EQ(raw("GET /v1/models/%zz HTTP/1.1\r\n\r\n").status, 404);
+  EXPECT_EQ(raw("GET /v1/models/ HTTP/1.1\r\n\r\n").status, 404);
+  // Where one server sees one request and the next one two.
+  for (const char* headers :
+       {"Transfer-Encoding: xchunked\r\nContent-Length: 2\r\n", "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding: identity\r\nContent-Length: 2\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Host: a\r\nHost: b\r\nContent-Length: 2\r\n"})
+    EXPECT_EQ(raw(fmt::format("POST /embed HTTP/1.1\r\n{}\r\n{{}}", headers)).status, 400) << headers;
+  EXPECT_EQ(raw("POST /embed HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").status, 400);
+  EXPECT_EQ(raw("POST /embed HTTP/1.1\r\nContent-Encoding: identity\r\nContent-Encoding: "
+                "gzip\r\nContent-Length: 2\r\n\r\n{}")
+                .status,
+            415);
   EXPECT_EQ(raw("POST /embed HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc").status,
             415);
 }
@@ -165,6 +178,41 @@ TEST_F(Limits, ManyTextsOrTokensAreTooMany) {
   const Reply reply = test::post(server.port(), "/embed", json{{"inputs", some}}.dump());
   EXPECT_EQ(reply.status, 413);
   EXPECT_EQ(reply.json()["error_type"], "Validation");
+}
+
+// Small requests whose answers would be large, or take for ever.
+TEST_F(Limits, WhatGrowsWithAProductIsLimited) {
+  std::string masks, words, places;
+  for (int i = 0; i < 60; ++i) masks += "[MASK] ";
+  const json fill = {{"inputs", std::vector<std::string>(200, masks)}, {"parameters", {{"top_k", 400}}}};
+  EXPECT_EQ(ask("/pipeline/fill-mask", fill.dump()).status, 413);
+  for (int i = 0; i < 60000; ++i) words += "a ";
+  const json question = {{"inputs", {{"question", "who"}, {"context", words}}},
+                         {"parameters", {{"doc_stride", 27}}}};
+  EXPECT_EQ(ask("/pipeline/question-answering", question.dump()).status, 413);
+  const json stride = {{"inputs", {{"question", "who"}, {"context", words}}},
+                       {"parameters", {{"doc_stride", 60}}}};
+  EXPECT_EQ(ask("/pipeline/question-answering", stride.dump()).json()["field"], "parameters.doc_stride");
+  for (int i = 0; i < 20; ++i) places += "bank ";
+  EXPECT_EQ(
+      ask("/senses", json{{"word", "bank"}, {"texts", std::vector<std::string>(20, places)}}.dump()).status,
+      422);
+  const json query = {
+      {"query", std::string(20000, 'q')}, {"texts", std::vector<std::string>(1000, "a")}, {"truncate", true}};
+  EXPECT_LT(ask("/rerank", query.dump()).status, 500);
+  const json labels = {{"inputs", "a"},
+                       {"parameters",
+                        {{"candidate_labels", std::vector<std::string>(900, "b")},
+                         {"hypothesis_template", "{}" + std::string(20000, 'x')}}}};
+  EXPECT_EQ(ask("/pipeline/zero-shot-classification", labels.dump()).status, 413);
+  // Time in the square of a text's tokens would be felt here.
+  const auto start = std::chrono::steady_clock::now();
+  const Reply reply = ask("/tokenize", json{{"inputs", words}}.dump());
+  EXPECT_EQ(reply.json()[0].size(), 60002u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(ask("/tokenize", json{{"inputs", {words, words, words}}}.dump()).status, 413);
+  EXPECT_EQ(ask("/pipeline/token-classification", json{{"inputs", words}}.dump()).status, 413)
+      << "one piece of work";
 }
 
 TEST_F(Limits, ErrorsTellNothingOfTheInside) {
@@ -305,6 +353,26 @@ TEST(Counters, CountWhatWasAsked) {
   EXPECT_NE(text.find("te_request_failure{err=\"422\"} 1"), text.npos);
   EXPECT_NE(text.find("bertie_inputs_total 6"), text.npos);
   EXPECT_NE(text.find("te_request_duration_bucket"), text.npos);
+}
+
+size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST(Starting, AgainAndAgainLeavesNothingOpen) {
+  uint16_t port = 0;
+  size_t before = 0;
+  for (int i = 0; i < 30; ++i) {
+    ServeOptions options = test::one_model();
+    options.port = port;
+    const Server server(options);  // at the same port: it must be free again
+    port = server.port();
+    EXPECT_EQ(test::get(port, "/live").status, 200);
+    if (i == 2) before = open_descriptors();
+  }
+  EXPECT_LE(open_descriptors(), before);
 }
 
 TEST(Starting, SaysWhatIsWrong) {

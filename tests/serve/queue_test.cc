@@ -31,7 +31,8 @@ struct Bench {
 
   const ModelPointer model = [] {
     const TextModel m = load(test::golden_task("sentence-similarity-bert"));
-    return std::make_shared<const ServedModel>(ServedModel{.name = "m", .all = m.with_threads(2), .one = m.with_threads(1)});
+    return std::make_shared<const ServedModel>(
+        ServedModel{.name = "m", .all = m.with_threads(2), .one = m.with_threads(1)});
   }();
   std::vector<size_t> passes;  // how many jobs shared each
   std::mutex mutex;
@@ -42,30 +43,34 @@ struct Bench {
   Queue queue;
 
   // Twice each number; `state` is set to 1 when done, to the status where it was not.
-  Async<int> run(std::vector<int> numbers, size_t tokens_each, std::string kind, std::shared_ptr<const Exchange> client,
-                 std::vector<int>* out) {
+  Async<int> run(std::vector<int> numbers, size_t tokens_each, std::string kind,
+                 std::shared_ptr<const Exchange> client, std::vector<int>* out) {
     std::vector<size_t> tokens(numbers.size(), tokens_each);
-    Pass<int, int> pass(queue, post, std::move(numbers), [this](const TextModel& m, std::span<const int> all) {
-      before();
-      std::vector<int> twice;
-      std::lock_guard lock(mutex);
-      threads.push_back(m.threads());
-      for (int x : all) {
-        if (x < 0) throw RequestError(422, "a negative number");
-        computed.push_back(x), twice.push_back(2 * x);
-      }
-      return twice;
-    });
-    pass.model = model, pass.kind = std::move(kind), pass.tokens = std::move(tokens), pass.client = std::move(client);
+    Pass<int, int> pass(queue, post, std::move(numbers),
+                        [this](const TextModel& m, std::span<const int> all) {
+                          before();
+                          std::vector<int> twice;
+                          std::lock_guard lock(mutex);
+                          threads.push_back(m.threads());
+                          for (int x : all) {
+                            if (x < 0) throw RequestError(422, "a negative number");
+                            computed.push_back(x), twice.push_back(2 * x);
+                          }
+                          return twice;
+                        });
+    pass.model = model, pass.kind = std::move(kind), pass.tokens = std::move(tokens),
+    pass.client = std::move(client);
     *out = co_await pass;
     co_return 1;
   }
   // Where it stands: 0 waiting, 1 done, else the status.
   std::shared_ptr<std::atomic<int>> begin(std::vector<int> numbers, std::vector<int>* out, size_t tokens = 10,
-                                          std::string kind = "twice", std::shared_ptr<const Exchange> client = {}) {
+                                          std::string kind = "twice",
+                                          std::shared_ptr<const Exchange> client = {}) {
     auto state = std::make_shared<std::atomic<int>>(0);
     start(
-        run(std::move(numbers), tokens, std::move(kind), std::move(client), out), [state](int done) { *state = done; },
+        run(std::move(numbers), tokens, std::move(kind), std::move(client), out),
+        [state](int done) { *state = done; },
         [state](std::exception_ptr error) {
           try {
             std::rethrow_exception(error);
@@ -92,7 +97,8 @@ TEST(QueueOfRequests, OnesOfAKindShareAPass) {
   std::vector<int> a, b, c, d;
   const auto begun = bench.begin({1}, &a);
   busy.wait();
-  const auto second = bench.begin({2, 3}, &b), third = bench.begin({4}, &c), other = bench.begin({5}, &d, 10, "other");
+  const auto second = bench.begin({2, 3}, &b), third = bench.begin({4}, &c),
+             other = bench.begin({5}, &d, 10, "other");
   go.count_down();
   for (const auto& one : {begun, second, third, other}) EXPECT_EQ(wait_for(one), 1);
   EXPECT_EQ(a, std::vector<int>{2});

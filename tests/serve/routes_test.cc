@@ -274,6 +274,12 @@ TEST_F(Routes, ZeroShotIsAboutEntailment) {
   EXPECT_NEAR(one[0]["score"].get<double>() + one[1]["score"].get<double>(), 1, 1e-6);
   const double first = 1 / (1 + std::exp(entails[1] - entails[0]));
   EXPECT_NEAR(one[one[0]["label"] == "praise" ? 0 : 1]["score"].get<double>(), first, 1e-6);
+  // huggingface_hub before 1.0 takes another shape.
+  const Reply old = test::post(server_->port(), "/pipeline/zero-shot-classification",
+                               json{{"inputs", text}, {"parameters", parameters}}.dump(),
+                               "User-Agent: unknown/None; hf_hub/0.36.2; python/3.11\r\n");
+  EXPECT_EQ(old.json()["labels"][0], one[0]["label"]);
+  EXPECT_EQ(old.json()["scores"][1], one[1]["score"]);
   parameters["multi_label"] = true;
   const json many = ask("/pipeline/zero-shot-classification", {{"inputs", text}, {"parameters", parameters}});
   EXPECT_NEAR(many[many[0]["label"] == "praise" ? 0 : 1]["score"].get<double>(),
@@ -367,6 +373,51 @@ TEST_F(Routes, AnswersDoNotDependOnWhoElseAsks) {
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(asked, 400u);
   EXPECT_EQ(wrong, 0u);
+}
+
+// Requests that differ in their options alone never get each other's.
+TEST_F(Routes, OptionsAreNotSharedWithThePass) {
+  const std::string text = "the [MASK] bank";
+  const json one = {{"inputs", text}, {"parameters", {{"targets", {"river\nbank"}}}}};
+  const json two = {{"inputs", text}, {"parameters", {{"targets", {"river", "bank"}}}}};
+  const json none = {{"inputs", text}};
+  const std::vector<json> bodies{one, two, none};
+  std::vector<std::string> alone;
+  for (const json& body : bodies)
+    alone.push_back(test::post(server_->port(), "/pipeline/fill-mask", body.dump()).body);
+  EXPECT_NE(alone[0], alone[1]);
+  std::atomic<size_t> wrong = 0;
+  std::vector<std::thread> clients;
+  for (size_t c = 0; c < 12; ++c)
+    clients.emplace_back([&, c] {
+      test::Client client(server_->port());
+      for (size_t i = 0; i < 25; ++i) {
+        const size_t which = (c + i) % bodies.size();
+        client.send_request("POST", "/pipeline/fill-mask", bodies[which].dump());
+        wrong += client.receive().body != alone[which];
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_F(Routes, WhatCannotBeDoneIsNotSilentlyLeftOut) {
+  EXPECT_EQ(
+      ask("/predict", {{"inputs", "a"}, {"truncate", true}, {"truncation_direction", "left"}}, 422)["field"],
+      "truncation_direction");
+  EXPECT_EQ(ask("/pipeline/feature-extraction", {{"inputs", "a"}, {"prompt_name", "query"}}, 422)["field"],
+            "prompt_name");
+  EXPECT_EQ(
+      ask("/pipeline/text-generation", {{"inputs", "a"}, {"parameters", {{"stop", {"b"}}}}}, 422)["field"],
+      "parameters.stop");
+  EXPECT_EQ(
+      ask("/pipeline/question-answering", {{"inputs", {{"question", "who?"}, {"context", " "}}}})["answer"],
+      "");
+  const TextModel alone = model("sentence-similarity-bert");
+  EXPECT_EQ(ask("/embed", {{"inputs", alone.tokenizer().encode("hello world").ids}}),
+            ask("/embed", {{"inputs", "hello world"}}));
+  const std::vector<std::string> many(2048, "a");
+  EXPECT_EQ(ask("/rerank", {{"query", "b"}, {"texts", many}}).size(), 2048u);
 }
 
 TEST(Prompts, GoBeforeTexts) {

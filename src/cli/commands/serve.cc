@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
 #include "cli/model.h"
@@ -29,19 +31,39 @@ int handed_over_socket() {
   return 3;
 }
 
-// MODEL, or NAME=MODEL.
+// MODEL, or NAME=MODEL. A folder is called by its last part: clients need not know where it lies.
 ServeOptions::NamedModel named_model(const Settings& settings, const std::string& word) {
   const size_t equals = word.find('=');
-  const std::string name = equals == word.npos ? word : word.substr(0, equals);
   Settings one = settings;
   one.model = equals == word.npos ? word : word.substr(equals + 1);
-  return {.name = name, .files = model_files(one)};
+  ModelFiles files = model_files(one);
+  std::string name = word.substr(0, equals);
+  std::error_code ignored;
+  if (equals == word.npos && std::filesystem::is_directory(word, ignored)) {
+    const std::filesystem::path folder = std::filesystem::absolute(word).lexically_normal();
+    name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  }
+  if (name.empty()) throw UsageError(fmt::format("{} has no name", in_quotes(word)), "NAME=MODEL");
+  return {.name = std::move(name), .files = std::move(files)};
+}
+
+// Many clients need many descriptors; we may have as many as the system lets us.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 ServeOptions options_of(const Settings& settings) {
   ServeOptions options;
   if (names_model(settings)) options.models.push_back(named_model(settings, model_name(settings)));
   for (const std::string& word : settings.words) options.models.push_back(named_model(settings, word));
+  for (size_t i = 0; i < options.models.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (options.models[i].name == options.models[j].name)
+        throw UsageError(fmt::format("two models are called {}", in_quotes(options.models[i].name)),
+                         "NAME=MODEL gives one another name");
   const auto set = [](auto& to, const auto& from) {
     if (from) to = std::decay_t<decltype(to)>(*from);
   };
@@ -91,6 +113,7 @@ int serve_command(const Settings& settings) {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
+  raise_descriptor_limit();
   const ServeOptions options = options_of(settings);
   const auto start = std::chrono::steady_clock::now();
   Server server(options);
@@ -113,6 +136,8 @@ int serve_command(const Settings& settings) {
         if (!settings.quiet) say("loaded again: {}\n", fmt::join(server.models(), ", "));
       } catch (const Error& error) {
         warn(fmt::format("not loaded again: {}", error.what()), error.hint());
+      } catch (const std::exception& error) {  // no memory for both
+        warn(fmt::format("not loaded again: {}", error.what()));
       }
       continue;
     }
