@@ -38,7 +38,8 @@ struct Bench {
   std::mutex mutex;
   std::vector<int> computed;  // inputs, in the order they were
   std::vector<int> threads;   // of each pass
-  std::function<void()> before = [] {};
+  std::latch busy{1}, go{1};  // the first pass has begun; it may go on
+  std::atomic<bool> is_first = true;
   const std::function<void(std::function<void()>)> post = [](std::function<void()> work) { work(); };
   Queue queue;
 
@@ -48,7 +49,7 @@ struct Bench {
     std::vector<size_t> tokens(numbers.size(), tokens_each);
     Pass<int, int> pass(queue, post, std::move(numbers),
                         [this](const TextModel& m, std::span<const int> all) {
-                          before();
+                          if (is_first.exchange(false)) busy.count_down(), go.wait();
                           std::vector<int> twice;
                           std::lock_guard lock(mutex);
                           threads.push_back(m.threads());
@@ -89,17 +90,12 @@ int wait_for(const std::shared_ptr<std::atomic<int>>& state) {
 
 TEST(QueueOfRequests, OnesOfAKindShareAPass) {
   Bench bench({}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, b, c, d;
   const auto begun = bench.begin({1}, &a);
-  busy.wait();
+  bench.busy.wait();
   const auto second = bench.begin({2, 3}, &b), third = bench.begin({4}, &c),
              other = bench.begin({5}, &d, 10, "other");
-  go.count_down();
+  bench.go.count_down();
   for (const auto& one : {begun, second, third, other}) EXPECT_EQ(wait_for(one), 1);
   EXPECT_EQ(a, std::vector<int>{2});
   EXPECT_EQ(b, (std::vector<int>{4, 6}));
@@ -111,18 +107,13 @@ TEST(QueueOfRequests, OnesOfAKindShareAPass) {
 
 TEST(QueueOfRequests, LargeOnesAreCutAndSmallOnesComeBetween) {
   Bench bench({.pass_tokens = 100}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, large, small;
   bench.begin({0}, &a);
-  busy.wait();
+  bench.busy.wait();
   std::vector<int> many(1000);
   for (size_t i = 0; i < many.size(); ++i) many[i] = int(i) + 10;
   const auto slow = bench.begin(many, &large, 50), quick = bench.begin({1}, &small, 1, "other");
-  go.count_down();
+  bench.go.count_down();
   EXPECT_EQ(wait_for(quick), 1);
   EXPECT_EQ(wait_for(slow), 1);
   ASSERT_EQ(large.size(), many.size());
@@ -133,16 +124,11 @@ TEST(QueueOfRequests, LargeOnesAreCutAndSmallOnesComeBetween) {
 
 TEST(QueueOfRequests, WhatOneCausesTheOthersDoNotFeel) {
   Bench bench({}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, b, c;
   bench.begin({1}, &a);
-  busy.wait();
+  bench.busy.wait();
   const auto good = bench.begin({2}, &b), bad = bench.begin({-1}, &c);
-  go.count_down();
+  bench.go.count_down();
   EXPECT_EQ(wait_for(good), 1);
   EXPECT_EQ(wait_for(bad), 422);
   EXPECT_EQ(b, std::vector<int>{4});
@@ -150,18 +136,13 @@ TEST(QueueOfRequests, WhatOneCausesTheOthersDoNotFeel) {
 
 TEST(QueueOfRequests, NothingIsComputedForWhoIsGone) {
   Bench bench({}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, b, c;
   const auto client = std::make_shared<Somebody>();
   bench.begin({1}, &a);
-  busy.wait();
+  bench.busy.wait();
   const auto left = bench.begin({2}, &b, 10, "twice", client), stays = bench.begin({3}, &c);
   client->leave();
-  go.count_down();
+  bench.go.count_down();
   EXPECT_EQ(wait_for(left), 499);
   EXPECT_EQ(wait_for(stays), 1);
   EXPECT_EQ(bench.computed, (std::vector<int>{1, 3}));
@@ -169,21 +150,16 @@ TEST(QueueOfRequests, NothingIsComputedForWhoIsGone) {
 
 TEST(QueueOfRequests, TooManyAndTooOldOnesAreRefused) {
   Bench bench({.requests = 2, .tokens = 100, .wait_seconds = 0.05}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, b, c, d;
   bench.begin({1}, &a);
-  busy.wait();
+  bench.busy.wait();
   EXPECT_EQ(*bench.begin({2}, &b, 101), 429) << "more tokens than may wait";
   const auto second = bench.begin({2}, &b), third = bench.begin({3}, &c);
   EXPECT_EQ(*bench.begin({4}, &d), 429);
   EXPECT_EQ(bench.queue.load().requests, 2u);
   EXPECT_EQ(bench.queue.load().tokens, 20u);
   std::this_thread::sleep_for(std::chrono::milliseconds(80));
-  go.count_down();
+  bench.go.count_down();
   EXPECT_EQ(wait_for(second), 503);
   EXPECT_EQ(wait_for(third), 503);
   EXPECT_EQ(bench.queue.load().tokens, 0u);
@@ -191,18 +167,13 @@ TEST(QueueOfRequests, TooManyAndTooOldOnesAreRefused) {
 
 TEST(QueueOfRequests, StoppedItGivesUpWhatWaits) {
   Bench bench({}, 1);
-  std::latch busy(1), go(1);
-  std::atomic<bool> first = true;
-  bench.before = [&] {
-    if (first.exchange(false)) busy.count_down(), go.wait();
-  };
   std::vector<int> a, b;
   const auto begun = bench.begin({1}, &a);
-  busy.wait();
+  bench.busy.wait();
   const auto waits = bench.begin({2}, &b);
   std::thread stopper([&] { bench.queue.stop(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  go.count_down();
+  bench.go.count_down();
   stopper.join();
   EXPECT_EQ(wait_for(begun), 1);
   EXPECT_EQ(wait_for(waits), 503);
