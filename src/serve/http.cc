@@ -41,10 +41,6 @@ constexpr size_t kMostRefusals = 4096;    // that are told why at the same time
 constexpr size_t kLingerBytes = 4 << 20;  // of a refused request that are read, so that the reply is not lost
 constexpr size_t kPathBytes = 2048;
 
-Clock::duration seconds(double s) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-}
-
 struct Refused {
   int status;
   std::string_view why;
@@ -263,7 +259,7 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
   const HttpLimits& limits = server_.limits;
   if (buffer_.size() == 0) {
     idle_ = true;
-    stream_.expires_after(seconds(limits.idle_seconds));
+    stream_.expires_after(from_seconds(limits.idle_seconds));
     const auto [error, n] = co_await stream_.async_read_some(buffer_.prepare(4096), kNoThrow);
     idle_ = false;
     if (error) co_return false;
@@ -277,7 +273,7 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
     bool late = false, done = false;
   };
   const auto progress = std::make_shared<Progress>();
-  asio::steady_timer deadline(stream_.get_executor(), seconds(limits.request_seconds));
+  asio::steady_timer deadline(stream_.get_executor(), from_seconds(limits.request_seconds));
   deadline.async_wait([self = shared_from_this(), progress](const error_code& stopped) {
     if (!stopped && !progress->done) progress->late = true, self->stream_.cancel();
   });
@@ -362,7 +358,7 @@ asio::awaitable<bool> HttpServer::State::Connection::write(HttpReply reply, cons
   const unsigned version = parser.get().version();
   // JSON has some three times the bytes of the numbers.
   const double bytes = double(reply.body.size()) + 3 * double(reply.holds);
-  stream_.expires_after(seconds(limits.write_seconds + bytes / limits.write_rate));
+  stream_.expires_after(from_seconds(limits.write_seconds + bytes / limits.write_rate));
   if (!reply.more) {
     auto message = whole(std::move(reply), version, keep);
     http::response_serializer<http::string_body> serializer(message);
@@ -551,7 +547,7 @@ bool HttpServer::drain(double limit) {
     error_code ignored;
     state->acceptor.close(ignored);
   });
-  const auto end = Clock::now() + seconds(limit);
+  const auto end = Clock::now() + from_seconds(limit);
   const auto each = [&](void (State::Connection::*call)()) {
     std::vector<std::shared_ptr<State::Connection>> alive;
     {

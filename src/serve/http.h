@@ -16,6 +16,10 @@
 namespace bertie::serve {
 
 using Clock = std::chrono::steady_clock;
+inline double to_seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+inline Clock::duration from_seconds(double s) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+}
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {

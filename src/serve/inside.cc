@@ -253,7 +253,7 @@ Async<HttpReply> next_sentence(Call& call) {
 }
 
 constexpr Route route(std::string_view path, Async<HttpReply> (*run)(Call&)) {
-  return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kOurs, .has_body = true};
+  return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kTei, .has_body = true};
 }
 constexpr Route kRoutes[] = {
     route("/attention", attention), route("/explain", explain_steps),       route("/senses", senses_of_word),

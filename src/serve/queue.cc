@@ -8,11 +8,6 @@
 namespace bertie::serve {
 namespace {
 
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-Clock::duration duration(double s) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-}
-
 // What one request causes does not spoil the pass for the others.
 void compute(const TextModel& model, std::span<const Job::Slice> pass, std::span<std::exception_ptr> errors) {
   try {
@@ -58,7 +53,7 @@ void Queue::add(Job& job) {
     if (stopping_) throw RequestError(503, "the server stops");
     if (waiting_.size() >= limits_.requests || waiting_tokens_ + job.total_ > limits_.tokens)
       throw RequestError(429, "too many requests wait already; try again in a moment");
-    job.due_ = job.arrived_ + duration(double(job.total_) * seconds_per_token_);
+    job.due_ = job.arrived_ + from_seconds(double(job.total_) * seconds_per_token_);
     waiting_tokens_ += job.total_;
     waiting_.push_back(&job);
   }
@@ -82,7 +77,7 @@ void Queue::give_up_late(std::vector<Job*>& given_up) {
     std::exception_ptr why = job->error;
     if (job->client && job->client->gone())
       why = std::make_exception_ptr(RequestError(499, "the client is gone"));
-    else if (!why && job->taken_ == 0 && now - job->arrived_ > duration(limits_.wait_seconds))
+    else if (!why && job->taken_ == 0 && now - job->arrived_ > from_seconds(limits_.wait_seconds))
       why = std::make_exception_ptr(RequestError(503, "no time for this request: the server is busy"));
     if (!why) continue;
     const size_t left = job->tokens.size() - job->taken_;
@@ -122,7 +117,7 @@ std::vector<Job::Slice> Queue::next(std::vector<Job*>& given_up) {
       ++slice.count;
     }
     if (slice.count == 0) continue;
-    if (slice.first == 0) job->start_ = now, job->timing.queue = seconds(now - job->arrived_);
+    if (slice.first == 0) job->start_ = now, job->timing.queue = to_seconds(now - job->arrived_);
     pass.push_back(slice);
   }
   waiting_tokens_ -= tokens;
@@ -147,7 +142,7 @@ void Queue::work() {
       lock.unlock();
       const auto begin = Clock::now();
       compute(alone ? pass[0].job->model->all : pass[0].job->model->one, pass, errors);
-      took = seconds(Clock::now() - begin);
+      took = to_seconds(Clock::now() - begin);
       lock.lock();
       --busy_;
     }

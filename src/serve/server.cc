@@ -20,8 +20,6 @@ namespace {
 
 constexpr int kRetrySeconds = 1;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (std::span<const Route> some :
@@ -123,6 +121,11 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
+bool matches(const Route& route, std::string_view path) {
+  return route.path.ends_with('/') ? path.size() > route.path.size() && path.starts_with(route.path)
+                                   : path == route.path;
+}
+
 HttpLimits http_limits(const ServeLimits& l) {
   return {.header_bytes = l.header_bytes,
           .body_bytes = l.body_bytes,
@@ -190,14 +193,11 @@ Server::State::State(ServeOptions given) : keys(given.keys_file) {
 const Route* Server::State::find(const HttpRequest& request, std::string& below) const {
   std::string methods;  // that this path takes
   for (const Route& route : routes) {
-    const bool tree = route.path.ends_with('/');
-    const bool match = tree ? request.path.size() > route.path.size() && request.path.starts_with(route.path)
-                            : request.path == route.path;
-    if (!match) continue;
+    if (!matches(route, request.path)) continue;
     methods +=
         fmt::format("{}{}", methods.empty() ? "" : ", ", route.method == "GET" ? "GET, HEAD" : route.method);
     if (route.method != request.method) continue;
-    if (tree) {
+    if (route.path.ends_with('/')) {
       const auto decoded = percent_decoded(std::string_view(request.path).substr(route.path.size()));
       if (!decoded || decoded->empty()) break;
       below = *decoded;
@@ -228,10 +228,9 @@ std::optional<HttpReply> Server::State::admit(const HttpRequest& request) {
   if (request.method == "OPTIONS" && !service.options.cors_origin.empty()) return {};
   ErrorStyle style = ErrorStyle::kTei;
   for (const Route& route : routes) {
-    const bool match =
-        route.path.ends_with('/') ? request.path.starts_with(route.path) : request.path == route.path;
-    if (match && route.open) return {};
-    if (match) style = route.style;
+    if (!matches(route, request.path)) continue;
+    if (route.open) return {};
+    style = route.style;
   }
   return error_reply(style, 401, "a key is needed: Authorization: Bearer KEY");
 }
@@ -311,7 +310,7 @@ HttpReply Server::State::failed(const Call& call, std::exception_ptr error) cons
 
 void Server::State::finish(const std::shared_ptr<Call>& call, HttpReply reply) {
   const HttpRequest& request = call->request();
-  const double total = since(request.arrived);
+  const double total = to_seconds(Clock::now() - request.arrived);
   const auto add = [&](const char* name, std::string value) {
     reply.headers.emplace_back(name, std::move(value));
   };

@@ -22,13 +22,13 @@ namespace bertie::serve {
 inline constexpr int kHttpThreads = 2;  // that read, parse, tokenize and write
 
 // How errors look to clients of a kind.
-enum class ErrorStyle { kOpenAi, kTei, kHuggingFace, kOurs };
+enum class ErrorStyle { kOpenAi, kTei, kHuggingFace };  // our own routes have TEI's
 
 struct Call;
 struct Route {
   std::string_view method, path;  // a path ending in / takes what follows, too
   Async<HttpReply> (*run)(Call&);
-  ErrorStyle style = ErrorStyle::kOurs;
+  ErrorStyle style = ErrorStyle::kTei;
   bool open = false;      // needs no key
   bool has_body = false;  // a JSON object
 };

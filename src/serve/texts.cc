@@ -8,8 +8,6 @@
 namespace bertie::serve {
 namespace {
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 [[noreturn]] void too_long(size_t tokens, size_t most, const std::string& field) {
   throw RequestError(413, fmt::format("`{}` must have at most {} tokens; one has {}", field, most, tokens),
                      field);
@@ -42,7 +40,7 @@ void each_encoding(Call& call, size_t inputs, size_t most, Cut cut, const auto& 
     if (cut.from_start) leave_out_start(encoding, most);
     use(i, encoding);
   }
-  call.tokenize_seconds += since(start);
+  call.tokenize_seconds += to_seconds(Clock::now() - start);
 }
 
 }  // namespace
