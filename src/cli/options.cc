@@ -79,6 +79,15 @@ Option format_option() {
                       {"tsv", "rows with tabs, a header first", int(ResultFormat::kTsv)}}};
 }
 
+Option cut_option() {
+  return {.name = "max-length",
+          .argument = "N",
+          .help = "cut texts at N tokens, special ones included",
+          .standard = "the model's",
+          .to = &Settings::max_length,
+          .least = 3};
+}
+
 Option precision_option(std::string_view help) {
   return {.name = "precision",
           .argument = "FORMAT",
@@ -171,12 +180,7 @@ std::vector<Command> other_commands() {
                     .help = "write the vectors to FILE, for NumPy",
                     .to = &Settings::npy},
                    force_option(),
-                   {.name = "max-length",
-                    .argument = "N",
-                    .help = "cut texts at N tokens, special ones included",
-                    .standard = "the model's",
-                    .to = &Settings::max_length,
-                    .least = 3},
+                   cut_option(),
                    precision_option()},
        .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file texts.txt --npy vectors.npy",

@@ -155,6 +155,7 @@ Option file_option();                                                          /
 Option table_file_option();  // the same for commands that read tables too,
 Option column_option();      // with --column
 Option format_option();      // --format
+Option cut_option();         // --max-length, of commands that cut texts
 // --precision, of commands that load a model
 Option precision_option(
     std::string_view help = "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
