@@ -79,13 +79,13 @@ Option format_option() {
                       {"tsv", "rows with tabs, a header first", int(ResultFormat::kTsv)}}};
 }
 
-Option cut_option() {
+Option cut_option(size_t least) {
   return {.name = "max-length",
           .argument = "N",
           .help = "cut texts at N tokens, special ones included",
           .standard = "the model's",
           .to = &Settings::max_length,
-          .least = 3};
+          .least = least};
 }
 
 Option precision_option(std::string_view help) {

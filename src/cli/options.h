@@ -152,10 +152,10 @@ std::vector<Choice> task_choices();                          // kinds of tasks t
 std::vector<Option> labelled_data_options();                 // columns, what labels are, bad rows
 std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all);  // one list of several
 Option file_option();                                                          // --file
-Option table_file_option();  // the same for commands that read tables too,
-Option column_option();      // with --column
-Option format_option();      // --format
-Option cut_option();         // --max-length, of commands that cut texts
+Option table_file_option();           // the same for commands that read tables too,
+Option column_option();               // with --column
+Option format_option();               // --format
+Option cut_option(size_t least = 3);  // --max-length, of commands that cut texts
 // --precision, of commands that load a model
 Option precision_option(
     std::string_view help = "how layers' weights are held in memory; bf16 takes half of it, and rounds them");

@@ -38,15 +38,6 @@ Option second_column(std::string_view help) {
           .to = &Settings::column_pair};
 }
 
-Option max_length() {
-  return {.name = "max-length",
-          .argument = "N",
-          .help = "cut texts at N tokens, special ones included",
-          .standard = "the model's",
-          .to = &Settings::max_length,
-          .least = 4};
-}
-
 Option apply() {
   return {.name = "apply",
           .argument = "F",
@@ -83,7 +74,7 @@ std::vector<Command> task_commands() {
                     .help = "text that the others are compared with",
                     .to = &Settings::query},
                    top("print the K best", "10"),
-                   max_length(),
+                   cut_option(4),
                    precision_option()},
        .examples = {{"bertie similar -m all-MiniLM-L6-v2 --query \"a sunny day\" --file texts.txt",
                      "the ten nearest lines"},
@@ -105,7 +96,7 @@ std::vector<Command> task_commands() {
                     .argument = "WORD",
                     .help = "only this word, and others that are given so, are candidates",
                     .to = &Settings::targets},
-                   max_length(),
+                   cut_option(4),
                    precision_option()},
        .examples = {{"bertie fill-mask -m bert-base-uncased \"Paris is the [MASK] of France.\"",
                      "five candidates"},
@@ -125,7 +116,7 @@ std::vector<Command> task_commands() {
            "marked. A FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
            "With --json, an object a text: index, text, log_probability, perplexity and scores, a token "
            "each.",
-       .options = {table_file_option(), column_option(), max_length(), precision_option()},
+       .options = {table_file_option(), column_option(), cut_option(4), precision_option()},
        .examples = {{"bertie score -m bert-base-uncased \"The man bit the dog.\"", "token by token"},
                     {"bertie score -m bert-base-uncased \"He eats an apple.\" \"He eat an apple.\"",
                      "which is likelier?"},
@@ -139,7 +130,7 @@ std::vector<Command> task_commands() {
            "Says how likely the second TEXT follows the first (BERT), or that the two stand in the right "
            "order (ALBERT).\n\n"
            "With --json, an object a pair: index, a, b and is_next, a probability.",
-       .options = {pair_file(), max_length(), precision_option()},
+       .options = {pair_file(), cut_option(4), precision_option()},
        .examples = {{"bertie next-sentence -m bert-base-uncased \"It rained.\" \"We got wet.\"", "one pair"},
                     {"bertie next-sentence -m bert-base-uncased --json --file pairs.tsv", "a file of pairs"}},
        .run = next_sentence_command},
@@ -153,7 +144,7 @@ std::vector<Command> task_commands() {
                 "With --json, an object a text: index, text, and labels with label and score, best first. "
                 "With --format csv, a row for each label that is shown: index, text, label, score.",
        .options = {table_file_option(), column_option(), format_option(),
-                   top("show the K best labels", "all for one text, 1 for many"), apply(), max_length(),
+                   top("show the K best labels", "all for one text, 1 for many"), apply(), cut_option(4),
                    precision_option()},
        .examples = {{"bertie classify -m distilbert-sst2 \"A fine film.\"", "one text"},
                     {"bertie classify -m distilbert-sst2 --json < reviews.txt > labels.jsonl", "many"},
@@ -170,7 +161,7 @@ std::vector<Command> task_commands() {
        .options = {pair_table_file(),
                    first_column("column of the first text, by name or number from 1; FILE is a table then"),
                    second_column("column of the second text"), format_option(),
-                   top("show the K best labels", "all for one pair, 1 for many"), apply(), max_length(),
+                   top("show the K best labels", "all for one pair, 1 for many"), apply(), cut_option(4),
                    precision_option()},
        .examples = {{"bertie pair -m roberta-mnli \"A man sleeps.\" \"Somebody is awake.\"", "one pair"},
                     {"bertie pair -m roberta-mnli --file pairs.jsonl", "a file of pairs"},
