@@ -70,7 +70,7 @@ struct TrainOptions {
   // 0: only what is not finite. Nothing: the job's default (pretrain: 20, fine-tuning: 0).
   std::optional<double> outlier = {};
   // Linear layers' products in bf16; sums, weights, evaluations and all else stay in fp32. Much faster on
-  // CPUs that have such products (AVX512_BF16); others compute in fp32, and a warning says so.
+  // CPUs that have such products (AVX512_BF16, AMX); others compute in fp32, and a warning says so.
   bool bf16 = false;
 
   uint64_t seed = 1;  // of everything random: fresh parameters, data order, masks, dropout

@@ -425,7 +425,7 @@ std::vector<Command> other_commands() {
              .most = 4096},
             {.name = "bf16",
              .help =
-                 "for pretrain: products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16)",
+                 "for pretrain: products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16, AMX)",
              .to = &Settings::bf16},
             {.name = "recompute",
              .help = "for pretrain: compute layers again on the way back",

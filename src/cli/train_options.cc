@@ -239,7 +239,7 @@ std::vector<Option> care_options() {
            .to = &Settings::log_every,
            .least = 1},
           {.name = "bf16",
-           .help = "products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16)",
+           .help = "products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16, AMX)",
            .to = &Settings::bf16},
           {.name = "recompute",
            .help = "compute layers again in the backward pass: less memory, more time",

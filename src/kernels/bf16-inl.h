@@ -70,6 +70,40 @@ HWY_INLINE void pair_columns([[maybe_unused]] const float* first, [[maybe_unused
 #endif
 }
 
+// to[i·stride + k] = from[k·16 + i], 16 × 16 pairs.
+HWY_INLINE void transpose_pairs([[maybe_unused]] const float* from, [[maybe_unused]] float* to,
+                                [[maybe_unused]] size_t stride) {
+#if BERTIE_BF16_PRODUCTS
+  __m512i rows[16], halves[16];
+#pragma GCC unroll 16
+  for (size_t k = 0; k < 16; ++k) rows[k] = _mm512_loadu_si512(from + 16 * k);
+#pragma GCC unroll 8
+  for (size_t k = 0; k < 16; k += 2) {
+    halves[k] = _mm512_unpacklo_epi32(rows[k], rows[k + 1]);
+    halves[k + 1] = _mm512_unpackhi_epi32(rows[k], rows[k + 1]);
+  }
+  // rows[4q + c]: columns c, c + 4, c + 8, c + 12 of four rows 4q..4q + 3, a column in each quarter.
+#pragma GCC unroll 4
+  for (size_t q = 0; q < 16; q += 4) {
+    rows[q] = _mm512_unpacklo_epi64(halves[q], halves[q + 2]);
+    rows[q + 1] = _mm512_unpackhi_epi64(halves[q], halves[q + 2]);
+    rows[q + 2] = _mm512_unpacklo_epi64(halves[q + 1], halves[q + 3]);
+    rows[q + 3] = _mm512_unpackhi_epi64(halves[q + 1], halves[q + 3]);
+  }
+#pragma GCC unroll 4
+  for (size_t c = 0; c < 4; ++c) {
+    const __m512i low02 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0x88);    // columns c, c + 8 of rows 0..7
+    const __m512i low13 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0xdd);    // columns c + 4, c + 12
+    const __m512i high02 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0x88);
+    const __m512i high13 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0xdd);
+    _mm512_storeu_si512(to + c * stride, _mm512_shuffle_i32x4(low02, high02, 0x88));
+    _mm512_storeu_si512(to + (c + 8) * stride, _mm512_shuffle_i32x4(low02, high02, 0xdd));
+    _mm512_storeu_si512(to + (c + 4) * stride, _mm512_shuffle_i32x4(low13, high13, 0x88));
+    _mm512_storeu_si512(to + (c + 12) * stride, _mm512_shuffle_i32x4(low13, high13, 0xdd));
+  }
+#endif
+}
+
 // Rows 2r and 2r + 1 of a panel of 32 columns as row r of pairs; the row after an odd last one is 0.
 HWY_INLINE void pair_panel(const float* panel, size_t rows, float* to) {
   static constexpr float kZeros[kPanel] = {};

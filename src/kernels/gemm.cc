@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "kernels/amx.h"
 
 #ifndef BERTIE_KERNELS_GEMM_CC_
 #define BERTIE_KERNELS_GEMM_CC_
@@ -31,14 +32,13 @@ inline float* widening_buffer() {
   static thread_local Block slice(kSlice * kPanel * sizeof(float));
   return slice.as<float>();
 }
-// The same in pairs of bf16, and behind it so many floats: a block of rows, which is seldom more than these.
-inline float* pair_buffer(size_t more) {
-  constexpr size_t kUsual = size_t{256} << 10;
-  static thread_local Block pairs;
-  const size_t bytes = (kSlice / 2 * kPanel + std::max(more, kUsual)) * sizeof(float);
-  if (pairs.size() < bytes) pairs = Block(bytes);
-  return pairs.as<float>();
+// The same in pairs of bf16.
+inline float* pair_buffer() {
+  static thread_local Block slice(kSlice / 2 * kPanel * sizeof(float));
+  return slice.as<float>();
 }
+// The numbers that are summed up in one go: with AMX a slice of a panel in pairs takes 32 KiB of L1.
+inline size_t slice_of(Products products) { return products == Products::kAmx ? kSlice / 2 : kSlice; }
 }  // namespace bertie::kernels
 #endif
 
@@ -69,34 +69,30 @@ const float* as_floats(const BFloat16* from, size_t count) {
 
 // Panels [first, last) of y for a block of rows. K goes in slices: a slice of x stays in L2 while slices
 // of one panel after another pass through L1, and the sums so far wait in y. Adding in slices is bitwise
-// the same as adding in one go. For products of bf16 both are made into pairs on the way.
-// `then` is the panel that this thread will probably want after that.
+// the same as adding in one go. For products of bf16 x comes in pairs, and panels are made into pairs on the
+// way. `then` is the panel that this thread will probably want after that.
 void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, size_t last, size_t then,
                    const LinearOutput& to) {
   const auto [y, activated, f, accumulate, products] = to;
-  const bool in_pairs = products == Products::kBFloat16;
-  const RowTiles tiles(x.rows());
+  const bool in_pairs = are_bf16(products), amx = products == Products::kAmx;
+  const RowTiles tiles(x.rows(), products);
+  const AmxScope scope(amx);
   const size_t number = bytes_of(layer.format);
-  const size_t slice = number == sizeof(float) || tiles.count > 1 ? kSlice : kWidenedSlice;
+  const size_t slice = number == sizeof(float) || tiles.count > 1 ? slice_of(products) : kWidenedSlice;
   const auto place = [&](size_t panel, size_t k) { return (panel * layer.inputs + k) * kPanel; };
-  // Rows that are whole pages apart would share a few lines of L1: these lie a line further apart.
-  const size_t pair_stride = in_pairs ? round_up(std::min(slice, layer.inputs), 32) / 2 + 16 : 0;
-  float* const panel_pairs = in_pairs ? pair_buffer(x.rows() * pair_stride) : nullptr;
-  float* const x_pairs = in_pairs ? panel_pairs + kSlice / 2 * kPanel : nullptr;
+  float* const panel_pairs = in_pairs ? pair_buffer() : nullptr;
   for (size_t k0 = 0; k0 < layer.inputs; k0 += slice) {
     const size_t k_count = std::min(slice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
-    Matrix<const float> a = x.slice_cols(k0, k_count);
-    if (in_pairs) {
-      for (size_t r = 0; r < x.rows(); ++r) pair_row(a.row(r), k_count, x_pairs + r * pair_stride);
-      a = {x_pairs, x.rows(), (k_count + 1) / 2, pair_stride};
-    }
+    const size_t steps = steps_of(k_count, products);
+    const Matrix<const float> a = x.slice_cols(steps_of(k0, products), steps);
     for (size_t panel = first; panel < last; ++panel) {
       const size_t n0 = panel * kPanel, width = std::min(kPanel, layer.outputs - n0);
       const float* b = layer.with_numbers(
           [&](auto* numbers) { return as_floats(numbers + place(panel, k0), k_count * kPanel); });
       if (in_pairs) {
         pair_panel(b, k_count, panel_pairs);
+        fill_amx_step(panel_pairs, steps);
         b = panel_pairs;
       }
       // What comes next: this slice of the next panel, or the next slice of the first.
@@ -111,18 +107,17 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
           any ? kPanel * std::min(slice, layer.inputs - next_k) * number / sizeof(float) : 0;
       for (size_t t = 0; t < tiles.count; ++t) {
         const size_t r0 = tiles.begin(t), rows = tiles.begin(t + 1) - r0;
-        tile(rows,
-             {.a = a.row(r0),
-              .a_stride = a.stride(),
-              .b = b,
-              .k_count = a.cols(),
-              .out = y.row(r0) + n0,
-              .out_stride = y.stride(),
-              .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
-              .accumulate = accumulate || k0 > 0,
-              .next = Lines::of_run(next, next_floats, t, tiles.count),
-              .products = products},
-             width);
+        const TileArgs args{.a = a.row(r0),
+                            .a_stride = a.stride(),
+                            .b = b,
+                            .k_count = steps,
+                            .out = y.row(r0) + n0,
+                            .out_stride = y.stride(),
+                            .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
+                            .accumulate = accumulate || k0 > 0,
+                            .next = Lines::of_run(next, next_floats, t, tiles.count),
+                            .products = products};
+        multiply_tile(rows, args, width);
         if (!final_slice) continue;
         if (activated.empty()) {
           activate_rows(f, y.row(r0) + n0, rows, width, y.stride());
@@ -145,6 +140,11 @@ void transpose_weights(const Linear& layer, size_t panel, float* packed) {
   }
 }
 
+// Rows of x in pairs.
+void pair_rows(Matrix<const float> x, Matrix<float> to) {
+  for (size_t r = 0; r < x.rows(); ++r) pair_row(x.row(r), x.cols(), to.row(r));
+}
+
 bool is_built_for_bf16() { return BERTIE_BF16_PRODUCTS; }
 
 }  // namespace bertie::kernels::HWY_NAMESPACE
@@ -155,6 +155,7 @@ namespace bertie::kernels {
 
 HWY_EXPORT(is_built_for_bf16);
 HWY_EXPORT(linear_panels);
+HWY_EXPORT(pair_rows);
 HWY_EXPORT(transpose_weights);
 
 namespace {
@@ -211,9 +212,10 @@ class Schedule {
     size_t first, last, then;  // panels [first, last), and the one that this thread will want after them
   };
 
-  Schedule(size_t rows, const Linear& layer, size_t threads)
+  Schedule(size_t rows, const Linear& layer, size_t threads, Products products)
       : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
-    const size_t slice_bytes = std::max<size_t>(1, std::min(layer.inputs, kSlice)) * sizeof(float);
+    const size_t slice_bytes =
+        steps_of(std::max<size_t>(1, std::min(layer.inputs, slice_of(products))), products) * sizeof(float);
     const size_t block_rows = std::max(
         {4 * kTileRowsLimit, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
     blocks_ = (rows + block_rows - 1) / block_rows;
@@ -257,6 +259,24 @@ class Schedule {
   size_t halves_;      // of the rows, for single panels: 2, or 1 where rows are few
 };
 
+// x as the products want it: as it is, or in pairs of bf16, in memory of the calling thread.
+Matrix<const float> left_side(Matrix<const float> x, Products products, Team& team) {
+  if (!are_bf16(products)) return x;
+  // Rows that are whole pages apart would share a few lines of L1: these lie a line further apart. AMX reads
+  // whole tiles of rows.
+  const size_t stride = round_up(x.cols(), 32) / 2 + 16, bytes = (x.rows() + kAmxRows) * stride * sizeof(float);
+  static thread_local Block block;
+  if (block.size() < bytes) block = Block(bytes);
+  const Matrix<float> pairs(block.as<float>(), x.rows(), steps_of(x.cols(), products), stride);
+  const auto pair = HWY_DYNAMIC_DISPATCH(pair_rows);
+  constexpr size_t kTogether = 64;
+  team.parallel_for((x.rows() + kTogether - 1) / kTogether, [&](size_t chunk) {
+    const size_t first = chunk * kTogether, rows = std::min(kTogether, x.rows() - first);
+    pair(x.slice_rows(first, rows), pairs.slice_rows(first, rows));
+  });
+  return pairs;
+}
+
 void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, const LinearOutput& to) {
   const size_t rows = c.r1 - c.r0;
   HWY_DYNAMIC_DISPATCH(linear_panels)
@@ -266,19 +286,20 @@ void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& laye
 void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to, Team& team) {
   assert(x.cols() == layer.inputs && to.y.cols() == layer.outputs && x.rows() == to.y.rows());
   if (x.rows() == 0) return;
-  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
-  team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], x, layer, to); });
+  const Schedule schedule(x.rows(), layer, size_t(team.threads()), to.products);
+  const Matrix<const float> left = left_side(x, to.products, team);
+  team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], left, layer, to); });
 }
 
 }  // namespace
 
-bool has_bf16_products() {
+Products products_here(Products wanted) {
 #if defined(__x86_64__)
   static const bool shown = __builtin_cpu_supports("avx512bf16");
-  return shown && HWY_DYNAMIC_DISPATCH(is_built_for_bf16)();
-#else
-  return false;
+  if (are_bf16(wanted) && shown && HWY_DYNAMIC_DISPATCH(is_built_for_bf16)())
+    return wanted == Products::kAmx && has_amx() ? Products::kAmx : Products::kBFloat16;
 #endif
+  return Products::kFloat32;
 }
 
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
@@ -317,19 +338,20 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
       for (size_t c = 0; c < sum.cols(); ++c) sum(r, c) += residual(r, c);
     layer_norm_forward(part(sum), norm, part(y), by);
   };
-  const Schedule schedule(x.rows(), layer, size_t(team.threads()));
+  const Schedule schedule(x.rows(), layer, size_t(team.threads()), products);
   if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalizing
     linear_forward(x, layer, Activation::kNone, product, team, {}, products);
     normalize(0, x.rows(), team);
     return;
   }
+  const Matrix<const float> x_side = left_side(x, products, team);
   // Whoever finishes a block's last chunk normalizes its rows.
   std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
   for (size_t b = 0; b < schedule.blocks(); ++b)
     left[b].store(uint32_t(schedule.chunks_of(b)), std::memory_order_relaxed);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) {
     const Schedule::Chunk c = schedule[chunk];
-    compute(c, x, layer, {.y = product, .products = products});
+    compute(c, x_side, layer, {.y = product, .products = products});
     if (left[c.block].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const size_t r0 = schedule.block_begin(c.block), rows = schedule.block_begin(c.block + 1) - r0;
     Team alone;

@@ -23,17 +23,18 @@ inline constexpr size_t kPanel = 32;
 inline constexpr size_t kSlice = 1024;        // inputs that are summed up in one go
 inline constexpr size_t kTileRowsLimit = 14;  // rows that any instruction set's inner loop takes at once
 
-// How products are computed. kBFloat16 rounds both sides to bf16 and sums in fp32: twice as fast on machines
-// that have it (AVX512_BF16), for learning, where that precision is enough. Others compute in fp32.
-enum class Products : uint8_t { kFloat32, kBFloat16 };
-bool has_bf16_products();
-inline Products products_here(Products wanted) {
-  return wanted == Products::kFloat32 || has_bf16_products() ? wanted : Products::kFloat32;
-}
+// How products are computed. bf16 rounds both sides to bf16 and sums in fp32, for learning, where that
+// precision is enough: twice as many a cycle with AVX512_BF16 (kBFloat16), sixteen times with AMX (kAmx). The
+// two sum in different orders.
+enum class Products : uint8_t { kFloat32, kBFloat16, kAmx };
+// What this machine makes of it: itself, or the next that it has.
+Products products_here(Products wanted);
+inline bool has_bf16_products() { return products_here(Products::kBFloat16) != Products::kFloat32; }
+inline constexpr bool are_bf16(Products products) { return products != Products::kFloat32; }
 
 // Steps of the inner loop for a sum of so many products: of bf16 it adds two at once.
 inline constexpr size_t steps_of(size_t inner, Products products) {
-  return products == Products::kBFloat16 ? (inner + 1) / 2 : inner;
+  return are_bf16(products) ? (inner + 1) / 2 : inner;
 }
 
 inline constexpr size_t panels_for(size_t outputs) { return (outputs + kPanel - 1) / kPanel; }

@@ -7,10 +7,13 @@
 //   of each slice the pieces of a tile, kPieceStride floats a token, lie one after the other.
 //
 // Then, for a slice and a block of tiles, which stay in L2, one panel of dy after another is packed into L1,
-// and the sums so far wait in the gradient. For products of bf16 two tokens are packed as one, in pairs.
+// and the sums so far wait in the gradient. For products of bf16 two tokens are packed as one, in pairs. AMX
+// wants the left side the other way round: its tiles are 32 inputs, each a row of a slice's pairs of tokens.
 #include <algorithm>
 #include <cassert>
 
+#include "core/arena.h"
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +30,8 @@ namespace bertie::kernels {
 
 inline constexpr size_t kTokens = 256;         // of a slice
 inline constexpr size_t kMostTokens = 1024;    // that are packed at a time
-inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 keeps from tile to tile
+// Tokens that are packed together: their cache lines L1 keeps from tile to tile. AMX transposes 16 pairs.
+inline constexpr size_t packed_together(Products products) { return products == Products::kAmx ? 32 : 16; }
 
 }  // namespace bertie::kernels
 #endif
@@ -35,19 +39,32 @@ inline constexpr size_t kPackedTogether = 16;  // tokens, whose cache lines L1 k
 HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 
-// Floats of the pieces of so many steps.
-size_t piece_floats(size_t inputs, size_t steps) { return RowTiles(inputs).count * kPieceStride * steps; }
+size_t input_tiles(size_t inputs, Products products) { return RowTiles(inputs, products).count; }
 
-size_t input_tiles(size_t inputs) { return RowTiles(inputs).count; }
+// Floats of a tile of the left side, for so many tokens of a slice.
+size_t tile_floats(size_t tokens, Products products) {
+  const size_t steps = steps_of(tokens, products);
+  return products == Products::kAmx ? kAmxRows * round_up(steps, kAmxSteps) : kPieceStride * steps;
+}
 
-// Tokens t0.. of a slice, which is x, up to kPackedTogether of them.
+// Floats of the left side for so many tokens, in slices of kTokens.
+size_t left_floats(size_t inputs, size_t tokens, Products products) {
+  return input_tiles(inputs, products) * (tokens / kTokens * tile_floats(kTokens, products) +
+                                          tile_floats(tokens % kTokens, products));
+}
+
+// Tokens t0.. of a slice, which is x, up to packed_together() of them.
 void pack_pieces(Matrix<const float> x, size_t t0, Products products, float* pieces) {
-  const RowTiles tiles(x.cols());
-  const Matrix<const float> some = x.slice_rows(t0, std::min(kPackedTogether, x.rows() - t0));
-  const size_t steps = steps_of(x.rows(), products);
-  for (size_t tile = 0; tile < tiles.count; ++tile)
-    pack_tile(some, tiles.begin(tile), products,
-              pieces + (tile * steps + steps_of(t0, products)) * kPieceStride);
+  const RowTiles tiles(x.cols(), products);
+  const Matrix<const float> some = x.slice_rows(t0, std::min(packed_together(products), x.rows() - t0));
+  const size_t floats = tile_floats(x.rows(), products);
+  for (size_t tile = 0; tile < tiles.count; ++tile) {
+    float* const to = pieces + tile * floats;
+    if (products == Products::kAmx)
+      pack_amx_tile(some, tiles.begin(tile), to + t0 / 2, floats / kAmxRows);
+    else
+      pack_tile(some, tiles.begin(tile), products, to + steps_of(t0, products) * kPieceStride);
+  }
 }
 
 // bias[0..31] += the sum of the rows of a packed panel.
@@ -64,27 +81,30 @@ HWY_INLINE void add_rows(const float* panel, size_t rows, float* bias) {
 // tokens, whose pieces these are.
 void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gradient, size_t tile0,
                    size_t tile1, size_t first, size_t last, Products products) {
-  const RowTiles tiles(gradient.inputs);
+  const bool amx = products == Products::kAmx;
+  const RowTiles tiles(gradient.inputs, products);
+  const AmxScope scope(amx);
   HWY_ALIGN float packed[kTokens * kPanel];
   HWY_ALIGN float pairs[kTokens / 2 * kPanel];
   const auto slice = [&](size_t t0, size_t panel) {
     const size_t n0 = panel * kPanel, rows = t0 < dy.rows() ? std::min(kTokens, dy.rows() - t0) : 0;
     return dy.slice_rows(t0, rows).slice_cols(n0, std::min(kPanel, gradient.outputs - n0));
   };
-  const auto pieces_of = [&](size_t t0, size_t tile, size_t steps) {
-    return pieces + (steps_of(t0, products) * tiles.count + tile * steps) * kPieceStride;
+  const auto pieces_of = [&](size_t t0, size_t tile, size_t tokens) {
+    return pieces + left_floats(gradient.inputs, t0, products) + tile * tile_floats(tokens, products);
   };
   const size_t halves = (tile1 - tile0 + 1) / 2;
   for (size_t t0 = 0; t0 < dy.rows(); t0 += kTokens) {
     const size_t tokens = std::min(kTokens, dy.rows() - t0);
     const size_t steps = steps_of(tokens, products), end = t0 + tokens;
-    const size_t steps_next = steps_of(std::min(kTokens, dy.rows() - end), products);
-    const float* const pieces_next = pieces_of(end, tile0, steps_next);
-    const size_t floats_next = (tile1 - tile0) * steps_next * kPieceStride;
+    const size_t tokens_next = std::min(kTokens, dy.rows() - end);
+    const float* const pieces_next = pieces_of(end, tile0, tokens_next);
+    const size_t floats_next = (tile1 - tile0) * tile_floats(tokens_next, products);
     for (size_t panel = first; panel < last; ++panel) {
       copy_panel(slice(t0, panel), packed);
       if (tile0 == 0 && gradient.bias) add_rows(packed, tokens, gradient.bias + panel * kPanel);
-      if (products == Products::kBFloat16) pair_panel(packed, tokens, pairs);
+      if (are_bf16(products)) pair_panel(packed, tokens, pairs);
+      if (amx) fill_amx_step(pairs, steps);
       const auto dy_next = panel + 1 < last ? slice(t0, panel + 1) : slice(t0 + kTokens, first);
       float* to = gradient.floats() + panel * kPanel * gradient.inputs;
       for (size_t tile = tile0; tile < tile1; ++tile) {
@@ -93,15 +113,17 @@ void weight_panels(const float* pieces, Matrix<const float> dy, const Linear& gr
         const size_t share = (panel - first) * halves + i / 2, shares = (last - first) * halves;
         const Lines next = i % 2 == 0 ? Lines::of_panel(dy_next, i / 2, halves)
                                       : Lines::of_run(pieces_next, floats_next, share, shares);
-        tile_transposed(tiles.begin(tile + 1) - r0, {.a = pieces_of(t0, tile, steps),
-                                                     .a_stride = kPieceStride,
-                                                     .b = products == Products::kBFloat16 ? pairs : packed,
-                                                     .k_count = steps,
-                                                     .out = to + r0 * kPanel,
-                                                     .out_stride = kPanel,
-                                                     .accumulate = true,
-                                                     .next = next,
-                                                     .products = products});
+        const TileArgs args{.a = pieces_of(t0, tile, tokens),
+                            .a_stride = amx ? tile_floats(tokens, products) / kAmxRows : kPieceStride,
+                            .b = are_bf16(products) ? pairs : packed,
+                            .k_count = steps,
+                            .out = to + r0 * kPanel,
+                            .out_stride = kPanel,
+                            .accumulate = true,
+                            .next = next,
+                            .products = products};
+        const size_t rows = tiles.begin(tile + 1) - r0;
+        amx ? tile_amx(rows, args) : tile_transposed(rows, args);
       }
     }
   }
@@ -113,37 +135,42 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace bertie::kernels {
 
-HWY_EXPORT(piece_floats);
+HWY_EXPORT(left_floats);
 HWY_EXPORT(input_tiles);
 HWY_EXPORT(pack_pieces);
 HWY_EXPORT(weight_panels);
 
 size_t linear_backward_weights_workspace(const Linear& layer, size_t rows) {
-  return HWY_DYNAMIC_DISPATCH(piece_floats)(layer.inputs, std::min(rows, kMostTokens));
+  const auto floats = HWY_DYNAMIC_DISPATCH(left_floats);
+  const size_t tokens = std::min(rows, kMostTokens);
+  return std::max(floats(layer.inputs, tokens, Products::kFloat32),
+                  floats(layer.inputs, tokens, products_here(Products::kAmx)));
 }
 
 void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, const Linear& gradient,
                              float* workspace, Team& team, Products products) {
   assert(x.rows() == dy.rows() && x.cols() == gradient.inputs && dy.cols() == gradient.outputs);
   products = products_here(products);
-  const auto floats = HWY_DYNAMIC_DISPATCH(piece_floats);
+  const auto floats = HWY_DYNAMIC_DISPATCH(left_floats);
   const auto pack = HWY_DYNAMIC_DISPATCH(pack_pieces);
   const auto multiply = HWY_DYNAMIC_DISPATCH(weight_panels);
   // Inputs go in blocks of which a slice takes at most about a third of an L2 cache, panels in groups: chunks
   // enough for every thread, but large, since every block packs dy and every group reads x anew.
   constexpr size_t kMostInputs = 640, kFewInputs = 128;
   const auto parts = [](size_t n, size_t of) { return (n + of - 1) / of; };
-  const size_t panels = panels_for(gradient.outputs), tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols());
+  const size_t panels = panels_for(gradient.outputs), 
+               tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols(), products);
   const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 3 * threads;
   const size_t blocks =
       std::max(parts(x.cols(), kMostInputs), std::min(parts(x.cols(), kFewInputs), parts(wanted, 2)));
   const size_t groups = std::min(panels, parts(wanted, blocks));
+  const size_t together = packed_together(products);
   for (size_t t0 = 0; t0 < x.rows(); t0 += kMostTokens) {
     const size_t tokens = std::min(kMostTokens, x.rows() - t0);
-    team.parallel_for((tokens + kPackedTogether - 1) / kPackedTogether, [&](size_t chunk) {
-      const size_t t = chunk * kPackedTogether, s0 = t / kTokens * kTokens;
+    team.parallel_for(parts(tokens, together), [&](size_t chunk) {
+      const size_t t = chunk * together, s0 = t / kTokens * kTokens;
       pack(x.slice_rows(t0 + s0, std::min(kTokens, tokens - s0)), t - s0, products,
-           workspace + floats(x.cols(), steps_of(s0, products)));
+           workspace + floats(x.cols(), s0, products));
     });
     team.parallel_for(blocks * groups, [&](size_t chunk) {
       const size_t block = chunk / groups, group = chunk % groups;

@@ -6,7 +6,7 @@
 // every machine. Sums run over k in order with one fused multiply-add each: an element's value does not
 // depend on R, on the other rows, on the thread, or (given FMA) on the instruction set.
 //
-// With Products::kBFloat16 a number of a and of b is a pair of bf16, k and k + 1, in the place of a float,
+// With products of bf16 a number of a and of b is a pair of bf16, k and k + 1, in the place of a float,
 // and the product of two pairs is a₀·b₀ + a₁·b₁: half as many steps, all else the same.
 #if defined(BERTIE_KERNELS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BERTIE_KERNELS_TILE_INL_H_
@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "kernels/amx.h"
 #include "kernels/bf16-inl.h"
 #include "kernels/gemm.h"
 
@@ -93,11 +94,28 @@ HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t, size_t columns =
   tile_columns<true>(rows, t, columns);
 }
 
-// Splits `rows` into tiles as equal as can be: 15 rows are 8 + 7, never 14 + 1.
+// Products of AMX: rows in 1..32. Of a, whole tiles of 16 rows are read, and of a and b whole steps of 16
+// pairs: what is beyond k_count is 0. Nothing is fetched on the way.
+void tile_amx(size_t rows, const TileArgs& t, size_t columns = kPanel);
+
+// By whichever of the two the products ask for.
+HWY_INLINE void multiply_tile(size_t rows, const TileArgs& t, size_t columns = kPanel) {
+  t.products == Products::kAmx ? tile_amx(rows, t, columns) : tile(rows, t, columns);
+}
+
+// Splits `rows` into tiles as equal as can be: 15 rows are 8 + 7, never 14 + 1. AMX takes whole tiles, and
+// what is left.
 struct RowTiles {
-  explicit RowTiles(size_t n) : rows(n), count((n + kMaxTileRows - 1) / kMaxTileRows) {}
-  size_t begin(size_t tile) const { return tile * rows / count; }
-  size_t rows, count;
+  explicit RowTiles(size_t n, Products products = Products::kFloat32)
+      : rows(n),
+        amx(products == Products::kAmx),
+        count(amx ? (n + kAmxRows - 1) / kAmxRows : (n + kMaxTileRows - 1) / kMaxTileRows) {}
+  size_t begin(size_t tile) const {
+    return amx ? std::min(rows, tile * kAmxRows) : tile * rows / count;
+  }
+  size_t rows;
+  bool amx;
+  size_t count;
 };
 
 // The left side of tile_transposed may be packed in pieces, one for each k, of kMaxTileRows floats in whole
@@ -119,7 +137,7 @@ HWY_INLINE void pack_tile(Matrix<const float> from, size_t first, Products produ
     if (row < from.rows()) std::copy_n(from.row(row) + first, width, copy);
     return copy;
   };
-  const bool in_pairs = products == Products::kBFloat16;
+  const bool in_pairs = are_bf16(products);
   for (size_t row = 0; row < from.rows(); row += in_pairs ? 2 : 1, to += kPieceStride) {
     const float* const one = piece(row);
     if (in_pairs)
@@ -127,6 +145,24 @@ HWY_INLINE void pack_tile(Matrix<const float> from, size_t first, Products produ
     else
       for (size_t i = 0; i < kPieceStride; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, one + i), d, to + i);
   }
+}
+
+// The left side of tile_amx the other way round: columns first..first + 31 as rows of pairs of from's rows, which
+// are `stride` floats apart, in whole steps. Sixteen columns that there are not are left out.
+HWY_INLINE void pack_amx_tile(Matrix<const float> from, size_t first, float* to, size_t stride) {
+  for (size_t k = 0; k < from.rows(); k += 2 * kAmxSteps) {
+    const Matrix<const float> some = from.slice_rows(k, std::min(2 * kAmxSteps, from.rows() - k));
+    for (size_t i = 0; i < kAmxRows && first + i < from.cols(); i += 16) {
+      HWY_ALIGN float pairs[kAmxSteps * 16] = {};
+      pack_tile(some, first + i, Products::kAmx, pairs);
+      transpose_pairs(pairs, to + i * stride + k / 2, stride);
+    }
+  }
+}
+
+// Rows of pairs of a panel that follow the last of its steps: zeros to a whole step of AMX.
+HWY_INLINE void fill_amx_step(float* panel, size_t steps) {
+  std::fill(panel + steps * kPanel, panel + (steps + kAmxSteps - 1) / kAmxSteps * kAmxSteps * kPanel, 0.0f);
 }
 
 }  // namespace bertie::kernels::HWY_NAMESPACE

@@ -1,4 +1,5 @@
 // The inner loop of tile-inl.h.
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -84,7 +85,7 @@ HWY_INLINE void multiply(const TileArgs& t) {
 template <size_t R, bool kTransposed>
 HWY_NOINLINE void tile_of(const TileArgs& t) {
 #if BERTIE_BF16_PRODUCTS
-  if (t.products == Products::kBFloat16) return multiply<R, kTransposed, Products::kBFloat16>(t);
+  if (are_bf16(t.products)) return multiply<R, kTransposed, Products::kBFloat16>(t);
 #endif
   multiply<R, kTransposed, Products::kFloat32>(t);
 }
@@ -129,6 +130,35 @@ HWY_INLINE void tile_switch(size_t rows, const TileArgs& t) {
 
 void tile_rows(size_t rows, const TileArgs& t) { tile_switch<false>(rows, t); }
 void tile_rows_transposed(size_t rows, const TileArgs& t) { tile_switch<true>(rows, t); }
+
+void tile_amx(size_t rows, const TileArgs& t, size_t columns) {
+  const size_t steps = (t.k_count + kAmxSteps - 1) / kAmxSteps;
+  const bool from_out = t.accumulate || t.start;
+  for (size_t r = 0; t.start && r < rows; ++r) std::fill_n(t.out + r * t.out_stride, columns, t.start[r]);
+  const auto compute = [&](float* out, size_t stride) HWY_ATTR {
+    if (rows <= 16) return amx_multiply<16>(t.a, t.a_stride, t.b, steps, out, stride, from_out);
+    amx_multiply<32>(t.a, t.a_stride, t.b, steps, out, stride, from_out);
+  };
+  const auto add_bias = [&](float* out, size_t stride) HWY_ATTR {
+    const hn::ScalableTag<float> d;
+    for (size_t c = 0; c < kPanel; c += hn::Lanes(d)) {
+      const auto bias = hn::LoadU(d, t.bias + c);
+      for (size_t r = 0; r < rows; ++r)
+        hn::StoreU(hn::Add(hn::LoadU(d, out + r * stride + c), bias), d, out + r * stride + c);
+    }
+  };
+  if (columns == kPanel && rows % 16 == 0) {
+    compute(t.out, t.out_stride);
+    if (t.bias) add_bias(t.out, t.out_stride);
+    return;
+  }
+  HWY_ALIGN float edge[kAmxRows * kPanel];
+  for (size_t r = 0; from_out && r < rows; ++r)
+    std::copy_n(t.out + r * t.out_stride, columns, edge + r * kPanel);
+  compute(edge, kPanel);
+  if (t.bias) add_bias(edge, kPanel);
+  for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, columns, t.out + r * t.out_stride);
+}
 
 }  // namespace bertie::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

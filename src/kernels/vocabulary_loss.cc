@@ -19,6 +19,7 @@
 #include <limits>
 
 #include "core/arena.h"
+#include "kernels/amx.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/gemm.h"
 
@@ -35,8 +36,8 @@ struct VocabularyBlock {
   const int32_t* targets;
   float scale;
   Products products;
-  float* x_transposed;  // panels of 32 tokens, each width × 32
-  float* x_packed;      // panels of 32 columns, each tokens × 32
+  float* x_transposed;  // panels of 32 tokens, each width_padded × 32
+  float* x_packed;      // panels of 32 columns, each padded × 32
   float* logits;        // words × padded
   float* max;           // word_blocks × padded, and after that f
   float* sum;           // word_blocks × padded
@@ -54,10 +55,15 @@ struct VocabularyBlock {
   size_t target_in(size_t block, size_t t) const {
     return targets[t] < 0 ? kWordBlock : size_t(targets[t]) - block * kWordBlock;
   }
-  bool in_pairs() const { return products == Products::kBFloat16; }
+  bool in_pairs() const { return are_bf16(products); }
+  bool amx() const { return products == Products::kAmx; }
   size_t steps(size_t inner) const { return steps_of(inner, products); }
   // A block of the table in pairs, its rows apart as in gemm.cc, or a panel of it; and dz in pieces, which
   // have gaps: 16 floats for 14 tokens, or 8 for 6.
+  // Of a tile of dz: so many words in pieces of that stride, or AMX's rows of them.
+  size_t piece_floats(size_t count, size_t piece_stride) const {
+    return amx() ? kAmxRows * round_up(steps(count), kAmxSteps) : steps(count) * piece_stride;
+  }
   size_t pair_stride() const { return round_up(width, 32) / 2 + 16; }
   size_t scratch_floats() const {
     return kWordBlock * (std::max(kPanel, pair_stride()) + padded + padded / 2 + kPanel);
@@ -92,20 +98,22 @@ HWY_INLINE Matrix<const float> table_rows(const VocabularyHead& head, const Voca
 // Tokens without a target are packed as zeros, so that NaN in them does not spread.
 void pack_tokens(Matrix<const float> x, const VocabularyBlock& b, size_t panel) {
   const size_t first = panel * kPanel, count = std::min(kPanel, b.tokens - first);
-  float* to = b.x_transposed + panel * b.width * kPanel;
+  float* to = b.x_transposed + panel * b.width_padded() * kPanel;
   transpose_panel(x.slice_rows(first, count), 1.0f, to);
   for (size_t j = 0; j < count; ++j)
     if (b.targets[first + j] < 0)
       for (size_t e = 0; e < b.width; ++e) to[e * kPanel + j] = 0;
   if (b.in_pairs()) pair_panel(to, b.width, to);
+  if (b.amx()) fill_amx_step(to, b.steps(b.width));
   HWY_ALIGN float beside[kPanel * kPanel];
   for (size_t c = 0; c < b.width; c += kPanel) {
-    float* const packed = b.x_packed + c * b.tokens + b.steps(first) * kPanel;
+    float* const packed = b.x_packed + c * b.padded + b.steps(first) * kPanel;
     float* const rows = b.in_pairs() ? beside : packed;
     copy_panel(x.slice_rows(first, count).slice_cols(c, std::min(kPanel, b.width - c)), rows);
     for (size_t j = 0; j < count; ++j)
       if (b.targets[first + j] < 0) std::fill_n(rows + j * kPanel, kPanel, 0.0f);
     if (b.in_pairs()) pair_panel(beside, count, packed);
+    if (b.amx()) fill_amx_step(packed, b.steps(count));
   }
 }
 
@@ -145,9 +153,10 @@ HWY_INLINE void exp_columns(float* z, size_t rows, size_t stride, float* max, fl
 
 // Logits of a part of the words, as e^(z − max). `scratch` is the thread's.
 void logits_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t part, float* scratch) {
+  const AmxScope scope(b.amx());
   for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
     const size_t v0 = block * kWordBlock, words = b.word_count(block);
-    const RowTiles tiles(words);
+    const RowTiles tiles(words, b.products);
     float* const z = b.logits_of(block);
     const auto next_rows = table_rows(head, b, block + 1);
     Matrix<const float> table = table_rows(head, b, block);
@@ -158,17 +167,17 @@ void logits_of_part(const VocabularyHead& head, const VocabularyBlock& b, size_t
     for (size_t t0 = 0; t0 < b.padded; t0 += kPanel) {
       for (size_t i = 0; i < tiles.count; ++i) {
         const size_t r0 = tiles.begin(i), turns = tiles.count * (b.padded / kPanel);
-        tile(tiles.begin(i + 1) - r0,
-             {.a = table.row(r0),
-              .a_stride = table.stride(),
-              .b = b.x_transposed + t0 * b.width,
-              .k_count = table.cols(),
-              .out = z + r0 * b.padded + t0,
-              .out_stride = b.padded,
-              .start = head.bias ? head.bias + v0 + r0 : nullptr,
-              .next = Lines::of_run(next_rows.data(), next_rows.rows() * next_rows.stride(),
-                                    t0 / kPanel * tiles.count + i, turns),
-              .products = b.products});
+        multiply_tile(tiles.begin(i + 1) - r0,
+                      {.a = table.row(r0),
+                       .a_stride = table.stride(),
+                       .b = b.x_transposed + t0 * b.width_padded(),
+                       .k_count = table.cols(),
+                       .out = z + r0 * b.padded + t0,
+                       .out_stride = b.padded,
+                       .start = head.bias ? head.bias + v0 + r0 : nullptr,
+                       .next = Lines::of_run(next_rows.data(), next_rows.rows() * next_rows.stride(),
+                                             t0 / kPanel * tiles.count + i, turns),
+                       .products = b.products});
       }
       for (size_t t = t0; t < std::min(b.tokens, t0 + kPanel); ++t)
         if (const size_t r = b.target_in(block, t); r < words) b.at_target[t] = z[r * b.padded + t];
@@ -206,7 +215,7 @@ void finish_sums(const VocabularyBlock& b, size_t panel) {
 HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d_bias, float* pieces) {
   const hn::ScalableTag<float> d;
   const size_t words = b.word_count(block);
-  const RowTiles tiles(b.tokens);
+  const RowTiles tiles(b.tokens, b.products);
   float* const z = b.logits_of(block);
   const float* const factor = b.max + block * b.padded;
   for (size_t r = 0; r < words; ++r) {
@@ -225,8 +234,14 @@ HWY_INLINE void logit_gradients(const VocabularyBlock& b, size_t block, float* d
     z[r * b.padded + t] -= b.scale;
     if (d_bias) d_bias[block * kWordBlock + r] -= b.scale;
   }
-  for (size_t i = 0; i < tiles.count; ++i)
-    pack_tile({z, words, b.padded}, tiles.begin(i), b.products, pieces + i * b.steps(words) * kPieceStride);
+  const Matrix<const float> dz(z, words, b.padded);
+  for (size_t i = 0; i < tiles.count; ++i) {
+    float* const to = pieces + i * b.piece_floats(words, kPieceStride);
+    if (b.amx())
+      pack_amx_tile(dz, tiles.begin(i), to, b.piece_floats(words, kPieceStride) / kAmxRows);
+    else
+      pack_tile(dz, tiles.begin(i), b.products, to);
+  }
   for (size_t r = 0; r < words && b.in_pairs(); ++r) pair_row(z + r * b.padded, b.tokens, z + r * b.padded);
 }
 
@@ -237,10 +252,12 @@ void gradients_of_part(const VocabularyHead& head, const VocabularyBlock& b, siz
   const Matrix<float> dx(b.dx_parts + part * b.tokens * width, b.tokens, width);
   float* const packed = scratch;
   float* const pieces = scratch + kWordBlock * std::max(kPanel, b.pair_stride());
-  const RowTiles of_tokens(b.tokens);
+  const RowTiles of_tokens(b.tokens, b.products);
+  const AmxScope scope(b.amx());
   for (size_t block = b.part_begin(part); block < b.part_begin(part + 1); ++block) {
     const size_t words = b.word_count(block);
-    const RowTiles of_words(words);
+    const RowTiles of_words(words, b.products);
+    const size_t piece_floats = b.piece_floats(words, kPieceStride);
     logit_gradients(b, block, gradient.d_bias, pieces);
     const Matrix<const float> table = table_rows(head, b, block), table_next = table_rows(head, b, block + 1);
     const Matrix<float> d_table = gradient.d_table.slice_rows(block * kWordBlock, words);
@@ -253,36 +270,38 @@ void gradients_of_part(const VocabularyHead& head, const VocabularyBlock& b, siz
       };
       for (size_t i = 0; i < of_words.count; ++i) {
         const Matrix<float> out = rows_of(i);
-        tile(out.rows(),
-             {.a = b.logits_of(block) + of_words.begin(i) * b.padded,
-              .a_stride = b.padded,
-              .b = b.x_packed + c * b.tokens,
-              .k_count = b.steps(b.tokens),
-              .out = out.data(),
-              .out_stride = out.stride(),
-              .accumulate = true,
-              .next = i + 1 < of_words.count ? Lines::of_panel(rows_of(i + 1), 0, 1) : Lines{},
-              .products = b.products},
-             columns);
+        multiply_tile(out.rows(),
+                      {.a = b.logits_of(block) + of_words.begin(i) * b.padded,
+                       .a_stride = b.padded,
+                       .b = b.x_packed + c * b.padded,
+                       .k_count = b.steps(b.tokens),
+                       .out = out.data(),
+                       .out_stride = out.stride(),
+                       .accumulate = true,
+                       .next = i + 1 < of_words.count ? Lines::of_panel(rows_of(i + 1), 0, 1) : Lines{},
+                       .products = b.products},
+                      columns);
       }
       copy_panel(table.slice_cols(c, columns), packed);
       if (b.in_pairs()) pair_panel(packed, words, packed);
+      if (b.amx()) fill_amx_step(packed, b.steps(words));
       for (size_t i = 0; i < of_tokens.count; ++i) {
         const size_t t0 = of_tokens.begin(i), turn = panel * of_tokens.count + i;
-        tile_transposed(
-            of_tokens.begin(i + 1) - t0,
-            {.a = pieces + i * b.steps(words) * kPieceStride,
-             .a_stride = kPieceStride,
-             .b = packed,
-             .k_count = b.steps(words),
-             .out = dx.row(t0) + c,
-             .out_stride = width,
-             .accumulate = block > b.part_begin(part),
-             .next = turn % 2 == 0 ? Lines::of_run(b.logits_of(block + 1), table_next.rows() * b.padded,
-                                                   turn / 2, (turns + 1) / 2)
-                                   : Lines::of_run(table_next.data(), table_next.rows() * table_next.stride(),
-                                                   turn / 2, (turns + 1) / 2),
-             .products = b.products});
+        const TileArgs args{
+            .a = pieces + i * piece_floats,
+            .a_stride = b.amx() ? piece_floats / kAmxRows : kPieceStride,
+            .b = packed,
+            .k_count = b.steps(words),
+            .out = dx.row(t0) + c,
+            .out_stride = width,
+            .accumulate = block > b.part_begin(part),
+            .next = turn % 2 == 0 ? Lines::of_run(b.logits_of(block + 1), table_next.rows() * b.padded,
+                                                  turn / 2, (turns + 1) / 2)
+                                  : Lines::of_run(table_next.data(), table_next.rows() * table_next.stride(),
+                                                  turn / 2, (turns + 1) / 2),
+            .products = b.products};
+        const size_t rows = of_tokens.begin(i + 1) - t0;
+        b.amx() ? tile_amx(rows, args) : tile_transposed(rows, args);
       }
     }
   }
@@ -315,9 +334,9 @@ size_t lay_out(size_t rows, size_t words, size_t width, int threads, float* memo
     used += round_up(floats, kAlignment / sizeof(float));
     return at;
   };
-  b.x_transposed = take(b.padded * width);
-  b.x_packed = take(b.tokens * b.width_padded());
-  b.logits = take(words * b.padded);
+  b.x_transposed = take(b.padded * b.width_padded());
+  b.x_packed = take(b.padded * b.width_padded());
+  b.logits = take(round_up(words, kAmxRows) * b.padded);
   b.max = take(b.word_blocks * b.padded);
   b.sum = take(b.word_blocks * b.padded);
   b.at_target = take(b.padded);

@@ -97,7 +97,7 @@ class NetworkLearner : public Learner {
   void run(const TrainingBatch& training, std::span<LossSum> sums, bool learning, const Ready& ready) {
     if (training.batch.ids.empty() && training.target.ids.empty()) return;
     start(training, learning);
-    pass_.products = learning && options_.bf16 ? kernels::Products::kBFloat16 : kernels::Products::kFloat32;
+    pass_.products = learning && options_.bf16 ? kernels::Products::kAmx : kernels::Products::kFloat32;
     pass_.arena.run([&] { compute(training, sums, learning, ready); });
     if (learning && ready) ready(0);
   }

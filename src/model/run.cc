@@ -49,7 +49,7 @@ struct Run::State {
 };
 
 Run::Run(const Model& model, int threads, bool bf16) : state_(std::make_unique<State>(model, threads)) {
-  if (bf16) state_->pass.products = kernels::Products::kBFloat16;
+  if (bf16) state_->pass.products = kernels::Products::kAmx;
 }
 Run::Run(Run&&) noexcept = default;
 Run& Run::operator=(Run&&) noexcept = default;

@@ -139,7 +139,7 @@ struct HeadCase {
         bias(with_bias ? test::random_floats(v, 3) : std::vector<float>{}),
         targets(some_targets(t, v)),
         products(how) {
-    if (products == Products::kBFloat16)  // numbers that need no rounding
+    if (are_bf16(products))  // numbers that need no rounding
       for (auto* numbers : {&x, &table})
         for (float& number : *numbers) number = float(BFloat16(number));
   }
@@ -213,7 +213,7 @@ void expect_reference(const HeadCase& c, Team& team) {
     }
   }
   // In bf16 dz is rounded on its way into the products: by 2⁻⁹ of itself.
-  const double most = c.products == Products::kBFloat16 ? 1e-6 + 0x1p-9 : 1e-6;
+  const double most = are_bf16(c.products) ? 1e-6 + 0x1p-9 : 1e-6;
   EXPECT_LE(dx_error.error, most) << "row " << dx_error.at;
   EXPECT_LE(table_error.error, most) << "word " << table_error.at;
   EXPECT_LE(bias_error.error, 1e-6) << "word " << bias_error.at;
@@ -231,7 +231,7 @@ TEST(VocabularyLoss, EqualsTheReferenceAtEveryShape) {
                     Shape{40, 225, 70}, Shape{5, 700, 64}, Shape{70, 1000, 40}, Shape{319, 60, 20},
                     Shape{321, 50, 9}, Shape{700, 30, 5}})
       for (bool with_bias : {false, true})
-        for (Products products : {Products::kFloat32, Products::kBFloat16})
+        for (Products products : {Products::kFloat32, Products::kBFloat16, Products::kAmx})
           expect_reference(HeadCase(s.t, s.v, s.e, with_bias, products), team);
   });
 }
@@ -243,7 +243,7 @@ TEST(VocabularyLoss, TakesMoreWordsThanItHasParts) {
 
 TEST(VocabularyLoss, IsTheSameBitsForAnyTeam) {
   test::on_every_target([&] {
-    for (Products products : {Products::kFloat32, Products::kBFloat16}) {
+    for (Products products : {Products::kFloat32, Products::kBFloat16, Products::kAmx}) {
       const HeadCase c(50, 900, 40, true, products);
       Team alone;
       HeadResult expected(c, alone);

@@ -23,7 +23,7 @@ struct Case {
         w(test::random_floats(s.n * s.k, 2)),
         dy(test::random_floats(s.t * dy_stride, 3)),
         packed(packed_floats(s.n, s.k)) {
-    if (products == Products::kBFloat16)  // numbers that need no rounding
+    if (are_bf16(products))  // numbers that need no rounding
       for (auto* numbers : {&x, &w, &dy})
         for (float& number : *numbers) number = float(BFloat16(number));
     pack_rows({w.data(), s.n, s.k}, 0, layer());
@@ -121,7 +121,7 @@ TEST(LinearBackward, GivesTheInputsGradientAtEveryShape) {
   test::on_every_target([&] {
     for (Shape s : kShapes)
       for (Accumulate accumulate : {Accumulate::kNo, Accumulate::kYes})
-        for (Products products : {Products::kFloat32, Products::kBFloat16}) {
+        for (Products products : {Products::kFloat32, Products::kBFloat16, Products::kAmx}) {
           Case c(s, products);
           expect_input_gradient(c, accumulate, team);
         }
@@ -132,7 +132,7 @@ TEST(LinearBackward, AddsTheWeightsGradientAtEveryShape) {
   Team team(2);
   test::on_every_target([&] {
     for (Shape s : kShapes)
-      for (Products products : {Products::kFloat32, Products::kBFloat16}) {
+      for (Products products : {Products::kFloat32, Products::kBFloat16, Products::kAmx}) {
         Case c(s, products);
         expect_weight_gradient(c, team);
       }
@@ -153,7 +153,8 @@ TEST(LinearBackward, WithoutABiasAddsToNone) {
 TEST(LinearBackward, IsTheSameBitsForAnyTeam) {
   test::on_every_target([&] {
     for (const Case& given : {Case({600, 100, 70}), Case({300, 200, 1300}), Case({70, 33, 5}),
-                              Case({601, 100, 70}, Products::kBFloat16)}) {
+                              Case({601, 100, 70}, Products::kBFloat16),
+                              Case({601, 100, 70}, Products::kAmx), Case({1300, 200, 530}, Products::kAmx)}) {
       Case c = given;
       const Shape s = c.s;
       std::vector<float> dx_alone;

@@ -16,7 +16,7 @@ using enum Activation;
 // Random numbers; for products of bf16 such as need no rounding.
 std::vector<float> numbers_for(Products products, size_t count, uint64_t seed) {
   std::vector<float> numbers = test::random_floats(count, seed);
-  if (products == Products::kBFloat16)
+  if (are_bf16(products))
     for (float& x : numbers) x = float(BFloat16(x));
   return numbers;
 }
@@ -113,14 +113,18 @@ TEST(LinearWithBf16Products, EqualsTheReferenceOnNumbersThatNeedNoRounding) {
   double worst = 0;
   test::on_every_target([&] {
     const auto see = [&](Shape s, Activation f) {
-      const double error = check(s, f, team, Products::kBFloat16);
-      ASSERT_LE(error, (f == kNone ? 1.0 : 1.3) * allowed(s.k)) << s.m << " × " << s.n << " × " << s.k;
-      worst = std::max(worst, error);
+      for (Products products : {Products::kBFloat16, Products::kAmx}) {
+        const double error = check(s, f, team, products);
+        ASSERT_LE(error, (f == kNone ? 1.0 : 1.3) * allowed(s.k))
+            << s.m << " × " << s.n << " × " << s.k << ", products " << int(products);
+        worst = std::max(worst, error);
+      }
     };
     for (size_t m = 0; m <= 40; ++m)
       for (size_t n : {1, 31, 32, 33, 70})
         for (size_t k : {1, 2, 3, 31, 32, 33, 70}) see({m, n, k}, kNone);
-    for (size_t k : {1023, 1024, 1025, 2049}) see({17, 40, k}, kNone);
+    for (size_t k : {511, 512, 513, 1023, 1024, 1025, 2049}) see({17, 40, k}, kNone);
+    for (size_t m : {47, 48, 63, 64, 65}) see({m, 40, 70}, kNone);
     see({700, 100, 40}, kGelu);
   });
   std::printf("linear, bf16: worst error %.2f · 2^-24 · sum of |x||w|\n", worst);
@@ -136,12 +140,14 @@ TEST(LinearWithBf16Products, RoundsBothSidesToNearest) {
                             Products p) {
     linear_forward({from.data(), 20, 70}, l.linear, kNone, {y.data(), 20, 40}, team, {}, p);
   };
-  multiply(layer, x, a, Products::kBFloat16);
-  multiply(rounded, x_rounded, b, Products::kBFloat16);
   multiply(layer, x, exact, Products::kFloat32);
-  EXPECT_TRUE(test::same_bits(a, b));
-  EXPECT_FALSE(test::same_bits(a, exact));
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], exact[i], 0.05) << i;  // of sums of 70 products
+  for (Products products : {Products::kBFloat16, Products::kAmx}) {
+    multiply(layer, x, a, products);
+    multiply(rounded, x_rounded, b, products);
+    EXPECT_TRUE(test::same_bits(a, b));
+    EXPECT_FALSE(test::same_bits(a, exact));
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], exact[i], 0.05) << i;  // of sums of 70 products
+  }
 }
 
 TEST(Linear, AppliesEveryActivationOnceAtTheEnd) {

@@ -57,7 +57,7 @@ TrainOptions with_defaults(TrainOptions o) {
 
 std::string warning_of(const TrainOptions& options) {
   if (!options.bf16 || kernels::has_bf16_products()) return {};
-  return "this CPU has no products of bf16 (AVX512_BF16): `bf16` computes in fp32 here";
+  return "this CPU has no products of bf16 (AVX512_BF16 or AMX): `bf16` computes in fp32 here";
 }
 
 Trainer::Trainer(const Parts& parts, const TrainOptions& options, const TrainEvents& events)
