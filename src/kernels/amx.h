@@ -1,7 +1,7 @@
 #pragma once
 // Intel's AMX: products of bf16 in tiles of 16 × 16 sums, eight times as many a cycle as AVX512_BF16's.
 //
-//   out[0..31, 0..31] (+)= Σ a[i, k]·b[k, j]      of pairs of bf16 (bf16-inl.h), k in whole steps of 16 pairs
+//   out[i, j] = start[i, j] + Σ a[i, k]·b[k, j]     32 × 32, pairs of bf16 (bf16-inl.h), k in whole steps of 16
 //
 // Written out instruction by instruction: compilers of Debian 12 differ in what they offer, and all of it is
 // these six. Tiles belong to a thread and have to be configured before use: AmxScope.
@@ -46,19 +46,27 @@ class AmxScope {
 #define BERTIE_TILE_ZERO(tile) asm volatile("tilezero %tmm" #tile)
 #define BERTIE_TILE_MULTIPLY(sum, a, b) asm volatile("tdpbf16ps %tmm" #b ", %tmm" #a ", %tmm" #sum)
 
+// What sums begin with: rows `stride` floats apart, one row for all where that is 0; null: zeros.
+struct AmxStart {
+  const float* rows = nullptr;
+  size_t stride = 0;
+};
+
 // 32 rows, or 16. a has rows of pairs, strides are in floats; b is 16·steps rows of 32 pairs.
 template <size_t kRows>
-void amx_multiply(const float* a, size_t a_stride, const float* b, size_t steps, float* out,
-                  size_t out_stride, bool accumulate) {
+void amx_multiply(const float* a, size_t a_stride, const float* b, size_t steps, AmxStart start, float* out,
+                  size_t out_stride) {
   static_assert(kRows == 16 || kRows == 32);
   constexpr bool kBoth = kRows == 32;
   const size_t a_bytes = a_stride * sizeof(float), out_bytes = out_stride * sizeof(float), b_bytes = 128;
   float* const lower = out + 16 * out_stride;
-  if (accumulate) {
-    BERTIE_TILE_LOAD(0, out, out_bytes);
-    BERTIE_TILE_LOAD(1, out + 16, out_bytes);
-    if constexpr (kBoth) BERTIE_TILE_LOAD(2, lower, out_bytes);
-    if constexpr (kBoth) BERTIE_TILE_LOAD(3, lower + 16, out_bytes);
+  if (start.rows) {
+    const size_t bytes = start.stride * sizeof(float);
+    const float* const below = start.rows + 16 * start.stride;
+    BERTIE_TILE_LOAD(0, start.rows, bytes);
+    BERTIE_TILE_LOAD(1, start.rows + 16, bytes);
+    if constexpr (kBoth) BERTIE_TILE_LOAD(2, below, bytes);
+    if constexpr (kBoth) BERTIE_TILE_LOAD(3, below + 16, bytes);
   } else {
     BERTIE_TILE_ZERO(0);
     BERTIE_TILE_ZERO(1);
@@ -94,7 +102,7 @@ struct AmxScope {
   explicit AmxScope(bool) {}
 };
 template <size_t kRows>
-void amx_multiply(const float*, size_t, const float*, size_t, float*, size_t, bool) {}
+void amx_multiply(const float*, size_t, const float*, size_t, AmxStart, float*, size_t) {}
 
 #endif
 

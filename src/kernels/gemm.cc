@@ -84,6 +84,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
   for (size_t k0 = 0; k0 < layer.inputs; k0 += slice) {
     const size_t k_count = std::min(slice, layer.inputs - k0);
     const bool final_slice = k0 + k_count == layer.inputs;
+    const bool with_bias = amx ? k0 == 0 : final_slice;
     const size_t steps = steps_of(k_count, products);
     const Matrix<const float> a = x.slice_cols(steps_of(k0, products), steps);
     for (size_t panel = first; panel < last; ++panel) {
@@ -113,7 +114,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
                             .k_count = steps,
                             .out = y.row(r0) + n0,
                             .out_stride = y.stride(),
-                            .bias = final_slice && layer.bias ? layer.bias + n0 : nullptr,
+                            .bias = with_bias && layer.bias ? layer.bias + n0 : nullptr,
                             .accumulate = accumulate || k0 > 0,
                             .next = Lines::of_run(next, next_floats, t, tiles.count),
                             .products = products};

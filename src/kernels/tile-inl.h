@@ -95,7 +95,8 @@ HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t, size_t columns =
 }
 
 // Products of AMX: rows in 1..32. Of a, whole tiles of 16 rows are read, and of a and b whole steps of 16
-// pairs: what is beyond k_count is 0. Nothing is fetched on the way.
+// pairs: what is beyond k_count is 0. Sums begin with the bias, where they do not begin with `out` or `start`. Nothing
+// is fetched on the way.
 void tile_amx(size_t rows, const TileArgs& t, size_t columns = kPanel);
 
 // By whichever of the two the products ask for.

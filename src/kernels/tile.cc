@@ -134,30 +134,21 @@ void tile_rows_transposed(size_t rows, const TileArgs& t) { tile_switch<true>(ro
 void tile_amx(size_t rows, const TileArgs& t, size_t columns) {
   const size_t steps = (t.k_count + kAmxSteps - 1) / kAmxSteps;
   const bool from_out = t.accumulate || t.start;
+  HWY_DASSERT(!from_out || !t.bias);
   for (size_t r = 0; t.start && r < rows; ++r) std::fill_n(t.out + r * t.out_stride, columns, t.start[r]);
-  const auto compute = [&](float* out, size_t stride) HWY_ATTR {
-    if (rows <= 16) return amx_multiply<16>(t.a, t.a_stride, t.b, steps, out, stride, from_out);
-    amx_multiply<32>(t.a, t.a_stride, t.b, steps, out, stride, from_out);
-  };
-  const auto add_bias = [&](float* out, size_t stride) HWY_ATTR {
-    const hn::ScalableTag<float> d;
-    for (size_t c = 0; c < kPanel; c += hn::Lanes(d)) {
-      const auto bias = hn::LoadU(d, t.bias + c);
-      for (size_t r = 0; r < rows; ++r)
-        hn::StoreU(hn::Add(hn::LoadU(d, out + r * stride + c), bias), d, out + r * stride + c);
-    }
-  };
-  if (columns == kPanel && rows % 16 == 0) {
-    compute(t.out, t.out_stride);
-    if (t.bias) add_bias(t.out, t.out_stride);
-    return;
-  }
+  const bool whole = columns == kPanel && rows % 16 == 0;
   HWY_ALIGN float edge[kAmxRows * kPanel];
-  for (size_t r = 0; from_out && r < rows; ++r)
+  float* const out = whole ? t.out : edge;
+  const size_t stride = whole ? t.out_stride : kPanel;
+  for (size_t r = 0; !whole && from_out && r < rows; ++r)
     std::copy_n(t.out + r * t.out_stride, columns, edge + r * kPanel);
-  compute(edge, kPanel);
-  if (t.bias) add_bias(edge, kPanel);
-  for (size_t r = 0; r < rows; ++r) std::copy_n(edge + r * kPanel, columns, t.out + r * t.out_stride);
+  const AmxStart start = from_out ? AmxStart{out, stride} : AmxStart{t.bias, 0};
+  if (rows <= 16)
+    amx_multiply<16>(t.a, t.a_stride, t.b, steps, start, out, stride);
+  else
+    amx_multiply<32>(t.a, t.a_stride, t.b, steps, start, out, stride);
+  for (size_t r = 0; !whole && r < rows; ++r)
+    std::copy_n(edge + r * kPanel, columns, t.out + r * t.out_stride);
 }
 
 }  // namespace bertie::kernels::HWY_NAMESPACE
