@@ -45,6 +45,7 @@ struct BERTIE_API Config {
   size_t positions = 512;           // max_position_embeddings
   size_t types = 2;                 // type_vocab_size; 0 where the family has none
   double layer_norm_eps = 1e-12;
+  double initializer_range = 0.02;  // standard deviation of fresh weights
   std::string activation = "gelu";  // hidden_act
 
   size_t embedding = 0;              // ALBERT's embedding_size; 0: as hidden

@@ -111,6 +111,7 @@ Config Config::load(const ModelFiles& files) {
   c.vocabulary = io::get_size(root, "vocab_size", name, c.vocabulary);
   if (!f.embeddings.type.empty()) c.types = io::get_size(root, "type_vocab_size", name, c.types);
   if (!f.keys.eps.empty()) c.layer_norm_eps = io::get_number(root, f.keys.eps, name, c.layer_norm_eps);
+  c.initializer_range = io::get_number(root, "initializer_range", name, c.initializer_range);
   c.activation = io::get_string(root, f.keys.activation, name, c.activation);
   if (!f.embeddings.projection.empty()) {
     c.embedding = io::get_size(root, "embedding_size", name, c.embedding);
@@ -162,6 +163,7 @@ std::string Config::to_json() const {
   set(f.keys.intermediate, intermediate), set(f.keys.positions, positions), set("vocab_size", vocabulary);
   if (!f.embeddings.type.empty()) set("type_vocab_size", types);
   set(f.keys.eps, layer_norm_eps), set(f.keys.activation, activation);
+  if (initializer_range != Config().initializer_range) set("initializer_range", initializer_range);
   set(f.keys.dropout, dropout), set(f.keys.attention_dropout, attention_dropout);
   if (classifier_dropout >= 0) set(f.keys.classifier_dropout, classifier_dropout);
   if (embedding_dropout >= 0) set(f.keys.embedding_dropout, embedding_dropout);
@@ -248,6 +250,9 @@ void Config::check(const std::string& name) const {
     throw Error(fmt::format("{}: pad_token_id {} leaves no positions of {}", name, pad_id, positions));
   if (!(layer_norm_eps > 0 && layer_norm_eps < 1))
     throw Error(fmt::format("{}: {} is {}; it must be between 0 and 1", name, f.keys.eps, layer_norm_eps));
+  if (!(initializer_range >= 0 && initializer_range < 1))
+    throw Error(
+        fmt::format("{}: initializer_range is {}; it must be from 0 to below 1", name, initializer_range));
   for (double p :
        {dropout, attention_dropout, std::max(classifier_dropout, 0.0), std::max(embedding_dropout, 0.0)})
     check_dropout(name, p);

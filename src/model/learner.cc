@@ -59,14 +59,14 @@ class NetworkLearner : public Learner {
       : options_(options), w_(config, "config"), g_(config, "config"), pass_(options.threads) {}
 
   // Once both tables are declared: memory, and fresh parameters.
-  void allocate_parameters(uint64_t seed, const std::function<float(const TensorSpec&)>& factor) {
+  void allocate_parameters(uint64_t seed, const std::function<float(const TensorSpec&)>& deviation_of) {
     w_.memory = allocate(w_.tensors, true), g_.memory = allocate_gradients(g_.tensors);
     const auto floats = [](const W& w) {
       return std::span(w.memory.template as<float>(), w.memory.size() / sizeof(float));
     };
     parameters_ = floats(w_), gradients_ = floats(g_);
     segments_ = segments_of(w_.tensors, parameters_.data());
-    initialize(w_.tensors, seed, factor);
+    initialize(w_.tensors, seed, deviation_of);
   }
 
   virtual std::vector<Head> learned_heads() const = 0;
@@ -126,7 +126,7 @@ class ModelLearner final : public NetworkLearner<Weights> {
       const bool adds = rows && std::any_of(layers.begin(), layers.end(), [&](const LayerWeights& l) {
                           return rows->linear == &l.attention_out || rows->linear == &l.down;
                         });
-      return adds ? less : 1.0f;
+      return float(config.initializer_range) * (adds ? less : 1.0f);
     });
     set_rates();
   }
@@ -238,7 +238,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
       : NetworkLearner(config, options), source_(w_.encoder, pass_), target_(w_.decoder, pass_) {
     w_.declare(), g_.declare();
     w_.place();
-    allocate_parameters(seed, [](const TensorSpec&) { return 1.0f; });
+    allocate_parameters(seed, [](const TensorSpec&) { return 0.02f; });
     for (const TensorSpec& t : g_.tensors)
       if (t.name != kConstant) learned_.push_back(t);
   }

@@ -49,13 +49,13 @@ std::vector<Segment> segments_of(const std::vector<TensorSpec>& tensors, const f
 }
 
 void initialize(const std::vector<TensorSpec>& tensors, uint64_t seed,
-                const std::function<float(const TensorSpec&)>& factor) {
+                const std::function<float(const TensorSpec&)>& deviation_of) {
   const auto draw = [&](const TensorSpec& t, size_t first, std::span<float> out) {
     if (t.initial) return std::fill(out.begin(), out.end(), *t.initial);
     if (is_bias(t)) return std::fill(out.begin(), out.end(), 0.0f);
     if (t.shape.size() == 1) return std::fill(out.begin(), out.end(), 1.0f);  // a norm's gamma
     const Random random(seed, name_hash(t.name));
-    const float deviation = 0.02f * factor(t);
+    const float deviation = deviation_of(t);
     for (size_t i = 0; i < out.size(); ++i) {
       // Four words are two normal numbers (Box-Muller); nearly always one of them is within two deviations.
       double normal = 3;

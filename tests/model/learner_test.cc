@@ -531,6 +531,19 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Families, Learners, testing::ValuesIn(cases()), name_of_case);
 
+TEST(Learner, FreshParametersFollowTheConfigsRange) {
+  Config wide = small("bert");
+  wide.initializer_range = 0.1;
+  const std::string json = wide.to_json();
+  const Config read = Config::load(ModelFiles::in_memory({{"config.json", std::as_bytes(std::span(json))}}));
+  EXPECT_EQ(read.initializer_range, 0.1);
+  const auto a = make_learner(small("bert"), {Head::kMaskedLm}, 3, {.threads = 1});
+  const auto b = make_learner(wide, {Head::kMaskedLm}, 3, {.threads = 1});
+  for (const Segment& s : a->segments())
+    for (size_t i = s.first; i < s.first + s.count && s.decays; ++i)
+      ASSERT_NEAR(b->parameters()[i], 5 * a->parameters()[i], 1e-6) << s.name;
+}
+
 // Class weights and label smoothing: the slope, and the formula on its own.
 TEST(Learner, ClassWeightsAndSmoothingHaveTheLosssSlope) {
   const std::vector<float> weights{0.5f, 2, 1.25f};
