@@ -30,7 +30,6 @@ namespace bertie {
 
 struct Weights;
 struct KeyValues;
-class GradientRun;
 class Transformer;
 
 // What may sit on top of the layers. A checkpoint has any number of them.
@@ -129,7 +128,6 @@ class BERTIE_API AttentionWeights {
 
  private:
   friend class Run;
-  friend class GradientRun;
   friend class TransformerRun;
   void set(size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys,
            std::span<const float* const> layers, std::span<const std::vector<size_t>> pruned = {});

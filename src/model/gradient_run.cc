@@ -17,7 +17,6 @@ struct GradientRun::State {
   TrunkPass trunk;
   RowsRead read;
   std::vector<std::vector<size_t>> off;
-  AttentionWeights weights;
 };
 
 GradientRun::GradientRun(const Model& model, int threads) : state_(std::make_unique<State>(model, threads)) {
@@ -37,7 +36,7 @@ void GradientRun::switch_off(std::span<const WhichHead> heads) {
 }
 
 LossSum GradientRun::run(const Batch& batch, const LossTerm& term,
-                         const std::function<void(const Seen&)>& see, bool weights) {
+                         const std::function<void(const Seen&)>& see) {
   State& s = *state_;
   check_batch(batch, s.w.trunk.embeddings, s.w.config.max_tokens(), nullptr);
   check_term(s.w, batch, term);
@@ -46,8 +45,7 @@ LossSum GradientRun::run(const Batch& batch, const LossTerm& term,
     const size_t width = kept.context.cols();
     see({layer, kept.context, d_context, kept.query.slice_cols(2 * width, width)});
   };
-  s.trunk.start(batch, {.wants_attention = [&](size_t) { return weights; },
-                        .keep = true,
+  s.trunk.start(batch, {.keep = true,
                         .frozen_layers = 0,  // embeddings have no gradient
                         .wanted = s.read.rows,
                         .off = s.off,
@@ -61,13 +59,7 @@ LossSum GradientRun::run(const Batch& batch, const LossTerm& term,
     sum = head.run(batch, term, hidden, d);
     s.trunk.backward(s.w.trunk, d, {}, {});
   });
-  s.weights.set(s.w.config.heads, s.trunk.offsets(), s.trunk.offsets(), s.trunk.attention,
-                s.w.config.pruned_heads);
   return sum;
-}
-
-Matrix<const float> GradientRun::attention(size_t layer, size_t sequence, size_t head) const {
-  return state_->weights(layer, sequence, head);
 }
 
 Team& GradientRun::team() { return state_->pass.team(); }

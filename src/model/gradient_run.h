@@ -24,13 +24,8 @@ class GradientRun {
     size_t layer = 0;
     Matrix<const float> context, d_context, values;
   };
-  // The term's loss or logits; `see` is told of each layer, the last first. With `weights` the attention of
-  // all layers is kept, for attention().
-  LossSum run(const Batch& batch, const LossTerm& term, const std::function<void(const Seen&)>& see,
-              bool weights = false);
-
-  // Of the last run: how much each token of sequence s looks at each other one.
-  Matrix<const float> attention(size_t layer, size_t sequence, size_t head) const;
+  // The term's loss or logits; `see` is told of each layer, the last first.
+  LossSum run(const Batch& batch, const LossTerm& term, const std::function<void(const Seen&)>& see);
   Team& team();
 
  private:
