@@ -116,12 +116,19 @@ AttentionGradient gradient_of(const TextModel& model, Encoding encoding, const P
                       workspace.data(), run.team());
   };
   const LossTerm term{.head = prediction.head, .rows = rows, .targets = {&target.id, 1}, .logits = true};
-  out.logit = run.run(batch, term, see, options.times_weight).loss;
+  out.logit = run.run(batch, term, see).loss;
+  // Weights are attend's: the way back does without them. All layers below run the same kernel as there.
+  const auto worker = TextModelAccess::worker(model);
+  Capture capture;
+  for (size_t layer = 0; layer <= a.kept.back() && options.times_weight; ++layer)
+    capture.attention.push_back(layer);
+  const Output* const output = options.times_weight ? &worker->run.forward(batch, capture) : nullptr;
   for (const size_t layer : a.kept)
     for (const size_t head : config.heads_of(layer)) {
       const Matrix<float> gradient = room(layer, head);
-      for (size_t i = 0; i < n && options.times_weight; ++i)
-        for (size_t j = 0; j < n; ++j) gradient(i, j) *= run.attention(layer, 0, head)(i, j);
+      const Matrix<const float> weights = output ? output->attention(layer, 0, head) : Matrix<const float>();
+      for (size_t i = 0; i < n && output; ++i)
+        for (size_t j = 0; j < n; ++j) gradient(i, j) *= weights(i, j);
       check_finite(gradient);
     }
   out.name =
