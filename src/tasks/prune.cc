@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "bertie/error.h"
 #include "io/atomic_file.h"
@@ -20,13 +19,11 @@ namespace {
 
 // How most of a checkpoint's numbers are stored.
 Precision stored_precision(const io::SafeTensors& files) {
-  std::map<io::DType, size_t> bytes;
-  for (const io::TensorInfo& t : files.tensors()) bytes[t.dtype] += t.elements();
-  const auto most = [&](io::DType type) {
-    return std::ranges::all_of(bytes, [&](const auto& other) { return bytes[type] >= other.second; });
-  };
-  if (most(io::DType::kF16)) return Precision::kFloat16;
-  return most(io::DType::kBF16) ? Precision::kBFloat16 : Precision::kFloat32;
+  size_t half = 0, bfloat = 0, others = 0;
+  for (const io::TensorInfo& t : files.tensors())
+    (t.dtype == io::DType::kF16 ? half : t.dtype == io::DType::kBF16 ? bfloat : others) += t.elements();
+  if (others >= half && others >= bfloat) return Precision::kFloat32;
+  return half >= bfloat ? Precision::kFloat16 : Precision::kBFloat16;
 }
 
 void write_whole(const std::filesystem::path& to, std::string_view text) {
