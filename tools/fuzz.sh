@@ -19,7 +19,7 @@ python3 tools/fuzz_seeds.py build-fuzz
 # Files as long as the seeds need; longer ones are slower and find no more.
 longest() {
   case $1 in
-    config | npy | shard | dataset) echo 4096 ;;
+    config | npy | shard | dataset | conllu) echo 4096 ;;
     sentence_piece) echo 65536 ;;
     *) echo 16384 ;;
   esac

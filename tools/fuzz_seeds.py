@@ -221,6 +221,11 @@ def main():
            for model in golden(pattern, 60000) for family in families],
           [b"\xe2\x96\x81", b"<unk>", b"<s>", b"</s>", b"<pad>", b"[CLS]", b"[SEP]", b"[MASK]"])
     write("shard_fuzz", shards(), [b"BRTSHARD"])
+    write("conllu_fuzz", [
+        b"# text = I don't\n1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\t_\n2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_\n"
+        b"2\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\t_\n3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_\n",
+        b"1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n1.1\tb\tb\tX\t_\t_\t_\t_\t0:root\t_\n\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n\n"],
+          [b"\t", b"\t_", b"\n\n", b"1\t", b"2-3\t", b"1.1\t", b"\t0\troot\t", b"# "])
     write("dataset_fuzz", datasets(),
           [b"text", b"label", b"sentence1", b"sentence2", b"\"\"", b",\"", b"\",", b"\r\n", b"-DOCSTART-", b"I-X", b"B-X",
            b"E-X", b"S-X", b" O\n", b'{"text": "', b'"answers": ', b'"answer_start": ', b'"context": ', b'"question": ',

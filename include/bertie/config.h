@@ -64,6 +64,9 @@ struct BERTIE_API Config {
   // embeddings.
   double classifier_dropout = -1, embedding_dropout = -1;
   AttentionConfig attention = {};
+  // For each layer the heads that were removed, from 0, ascending; empty: none at all. Heads keep their
+  // numbers: of 12 heads without head 3, the last is still head 11.
+  std::vector<std::vector<size_t>> pruned_heads = {};
 
   static Config base() { return {}; }
   static Config large() { return {.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 4096}; }
@@ -79,6 +82,11 @@ struct BERTIE_API Config {
   void check(const std::string& name) const;
 
   size_t head_size() const { return hidden / heads; }
+  // The heads that a layer has, by their numbers; and all its heads' numbers together.
+  std::vector<size_t> heads_of(size_t layer) const;
+  size_t attention_size(size_t layer) const {
+    return (heads - (pruned_heads.empty() ? 0 : pruned_heads[layer].size())) * head_size();
+  }
   size_t embedding_size() const { return embedding ? embedding : hidden; }
   // Layers that a token goes through: ALBERT's groups may hold several.
   size_t depth() const { return layers * inner_layers; }

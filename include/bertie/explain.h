@@ -40,19 +40,14 @@ struct Grid {
   operator Matrix<const float>() const { return {values.data(), rows, cols}; }
 };
 
-// A head of a model, both counted from 0.
-struct WhichHead {
-  size_t layer = 0, head = 0;
-};
-
 // n tokens of C numbers, H heads, queries and keys of size D, values of size Dv (in BERT D = Dv = C/H).
 struct AttentionSteps {
   std::vector<std::string> tokens;  // n, or none where only numbers were given
   std::vector<int32_t> ids;         // n, where a tokenizer gave them
   size_t layer = 0, layers = 1;     // from 0, of how many
-  size_t head = 0, heads = 1;
-  bool causal = false;  // a token sees itself and those before it only (GPT-2)
-  double scale = 1;     // what scores are multiplied by: 1/√D, but for some GPT-2s
+  size_t head = 0, heads = 1;       // among those that the layer has, where some were pruned
+  bool causal = false;              // a token sees itself and those before it only (GPT-2)
+  double scale = 1;                 // what scores are multiplied by: 1/√D, but for some GPT-2s
 
   Grid x;                            // (n, C): what comes into the layer (GPT-2: through its first norm)
   Grid w_q, w_k, w_v;                // (C, D), (C, D), (C, Dv): this head's part, as the formula writes it
@@ -75,7 +70,43 @@ BERTIE_API AttentionSteps explain(const TextModel& model, std::string_view text,
 BERTIE_API AttentionSteps explain(const TextModel& model, std::string_view a, std::string_view b,
                                   WhichHead which = {});
 
-// The same on your own numbers: x (n, C), and weights of `heads` heads as checkpoints store them.
+// How much of each token is in each other one after a layer, as far as attention alone says: the product of
+// ½(A + I) over the layers up to it, A being the mean over heads, its rows scaled to a sum of 1 (Abnar and
+// Zuidema 2020). Rows are tokens after the layer, columns what went into the first; each row sums to 1.
+// `attention` must have kept all layers up to it. layers: how many, the first ones; 0: all.
+BERTIE_API Grid rollout(const Attention& attention, size_t layers = 0);
+
+// Something that a model predicts: the token at a mask, or a label of the text.
+struct Prediction {
+  Head head = Head::kMaskedLm;  // or kClassify
+  std::string name = {};        // the token (of several pieces the first), or the label; empty: the likeliest
+  size_t mask = 0;              // which of the text's masks, from 0
+};
+
+struct GradientOptions {
+  std::vector<size_t> layers = {};  // from 0; empty: all
+  bool times_weight = true;         // false: the gradient alone
+};
+
+// What each weight of attention does to a prediction.
+struct AttentionGradient {
+  // weights are A∘∂z/∂A, z being the prediction's logit: about how much z would fall were the weight 0 and
+  // nothing else changed. Signed; rows do not sum to 1.
+  Attention attention;
+  std::string name;  // of what was predicted
+  double logit = 0;  // z
+};
+
+// For a text, or for a pair. Error where the model does not make such predictions, has not BERT's own
+// attention or weights in bf16, and where the text is too long.
+BERTIE_API AttentionGradient attention_gradient(const TextModel& model, std::string_view text,
+                                                const Prediction& prediction,
+                                                const GradientOptions& options = {});
+BERTIE_API AttentionGradient attention_gradient(const TextModel& model, const TextPair& pair,
+                                                const Prediction& prediction,
+                                                const GradientOptions& options = {});
+
+// The steps on your own numbers: x (n, C), and weights of `heads` heads as checkpoints store them.
 BERTIE_API AttentionSteps explain(Matrix<const float> x, const MultiHead& weights, size_t heads,
                                   size_t head = 0);
 

@@ -19,6 +19,7 @@
 #include "bertie/explain.h"
 #include "bertie/export.h"
 #include "bertie/finetune.h"
+#include "bertie/heads.h"
 #include "bertie/hub.h"
 #include "bertie/info.h"
 #include "bertie/results.h"
@@ -53,6 +54,12 @@ BERTIE_API std::string to_json(const Encoding& encoding, const Tokenizer& tokeni
                                const JsonInput& input = {});
 BERTIE_API std::string to_json(const AttentionSteps& steps, const JsonInput& input = {});
 
+// rollout()'s weights after so many layers of an attention.
+BERTIE_API std::string rollout_to_json(const Attention& attention, const Grid& weights, size_t layers,
+                                       const JsonInput& input = {});
+// Layers and heads are counted from 1.
+BERTIE_API std::string to_json(const HeadsReport& report, std::string_view model);
+
 // A place in a ranking, from 1; the index is that of what was ranked.
 BERTIE_API std::string to_json(const Ranked& ranked, size_t rank, const JsonInput& input = {});
 // One row of similarity(): a text's score with each other one.
@@ -84,6 +91,7 @@ BERTIE_API std::string to_json(const Dataset& data, const Predictions& predictio
 // The same piece by piece, for results whose text may have hundreds of megabytes.
 using JsonSink = std::function<void(std::string_view)>;
 BERTIE_API void write_json(const Attention& attention, const JsonInput& input, const JsonSink& sink);
+BERTIE_API void write_json(const AttentionGradient& gradient, const JsonInput& input, const JsonSink& sink);
 BERTIE_API void write_json(const AttentionSteps& steps, const JsonInput& input, const JsonSink& sink);
 
 // The other way round, for lines of input: the strings that a JSON object has under these keys. Throws Error

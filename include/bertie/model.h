@@ -9,6 +9,8 @@
 // A Model is constant: any number of threads may share one. A Run belongs to one thread at a time; it keeps
 // the memory of the largest batch it has seen, and a batch that fits allocates nothing.
 #include <algorithm>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -43,6 +45,13 @@ enum class Head {
 // How numbers are stored in a file. How they are held in memory is WeightFormat (weight_format.h).
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 
+// A head of a layer's attention, both counted from 0.
+struct WhichHead {
+  size_t layer = 0, head = 0;
+
+  auto operator<=>(const WhichHead&) const = default;
+};
+
 struct WeightsOptions {
   // What to make of a checkpoint that has tensors for which the model has no use:
   bool strict = false;  // throw Error
@@ -64,6 +73,10 @@ class BERTIE_API Model {
   // Writes config.json and model.safetensors, under the names that transformers knows, into a directory
   // that is made if need be. Each file is written whole or not at all. Weights in bf16 are saved as rounded.
   void save(const std::filesystem::path& directory, Precision precision = Precision::kFloat32) const;
+
+  // The same model without these heads of attention, smaller and faster: it computes what a Run with them
+  // switched off does. Error where a layer would have none left, and where layers share their weights.
+  Model pruned(std::span<const WhichHead> heads) const;
 
   const Config& config() const;
   bool has_pooler() const;
@@ -110,18 +123,19 @@ struct Capture {
 class BERTIE_API AttentionWeights {
  public:
   // (n, m) for n queries and m keys; rows sum to 1, but for Linformer's and Nyström's, which approximate it.
-  // Error if the layer was not kept.
+  // Error if the layer was not kept, or the head was pruned.
   Matrix<const float> operator()(size_t layer, size_t sequence, size_t head) const;
 
  private:
   friend class Run;
   friend class TransformerRun;
   void set(size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys,
-           std::span<const float* const> layers);
+           std::span<const float* const> layers, std::span<const std::vector<size_t>> pruned = {});
 
   size_t heads_ = 0;
-  std::span<const int32_t> queries_, keys_;  // offsets
-  std::vector<const float*> layers_;         // sequence after sequence, each (H, n, m); null if not kept
+  std::span<const std::vector<size_t>> pruned_;  // Config::pruned_heads
+  std::span<const int32_t> queries_, keys_;      // offsets
+  std::vector<const float*> layers_;             // sequence after sequence, each (H, n, m); null if not kept
 };
 
 // Views into the Run's memory, valid until its next forward.
@@ -172,6 +186,10 @@ class BERTIE_API Run {
   Run(Run&&) noexcept;
   Run& operator=(Run&&) noexcept;
   ~Run();
+
+  // From now on what these heads of attention give is zero, and no others' is (transformers' head_mask of 0).
+  // Their weights are what they would be. Error if there is no such head.
+  void switch_off(std::span<const WhichHead> heads);
 
   // Throws Error if the batch does not fit the model.
   const Output& forward(const Batch& batch, const Capture& capture = {});

@@ -94,7 +94,8 @@ struct BERTIE_API Attention {
 
   size_t n() const { return tokens.size(); }
   // Of a layer of the model: rows look, columns are looked at; each row sums to 1, but for Linformer's and
-  // Nyström's, which approximate it. Error if it is not kept.
+  // Nyström's, which approximate it, and for heads that were pruned, which have zeros. Error if it is not
+  // kept.
   Matrix<const float> at(size_t layer, size_t head) const;
 };
 

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -131,6 +132,13 @@ class BERTIE_API TextModel {
   // Another handle on the same weights. For many callers at once one thread a call is the fastest.
   TextModel with_threads(int threads) const;       // 0: one for every core
   TextModel with_max_length(size_t tokens) const;  // Error if the model takes fewer; 0: as its files say
+  // These heads of attention give nothing, as if their output were zero, besides those that were off already.
+  // What they look at can still be seen. Error if there is no such head.
+  TextModel without(std::span<const WhichHead> heads) const;
+  TextModel without(std::initializer_list<WhichHead> heads) const {
+    return without(std::span(heads.begin(), heads.size()));
+  }
+  const std::vector<WhichHead>& heads_off() const;  // ascending
   bool can(Head head) const { return model().has(head); }
   void require(Head head) const;  // Error if it cannot, which says what it can
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "attention/call.h"
 #include "attention/linear.h"
@@ -95,6 +96,7 @@ void reserve_attention(const Call& call, Reserve what) {
 }
 
 void attention_forward(Call& call, Matrix<float> out, std::span<float> log_sums, std::span<float> weights) {
+  assert(log_sums.empty() || weights.empty());  // the kernel for weights leaves no sums for a way back
   if (call.compute.kind != Compute::Kind::kSoftmax) {
     if (!weights.empty()) weights_of_approximation(call, weights);
     return approximate(call.batch, call.compute, out, *call.parts);

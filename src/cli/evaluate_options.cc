@@ -86,6 +86,11 @@ std::vector<Command> evaluate_commands() {
               .to = &Settings::objective,
               .choices = objective_choices(false)},
              {.name = "compare", .argument = "MODEL", .help = "a second model", .to = &Settings::compare},
+             {.name = "without",
+              .argument = "HEADS",
+              .help = "for tasks: switch heads of the model off, but not of the second one: 5-3,7-1, or 5 for "
+                      "all of layer 5",
+              .to = &Settings::without},
              {.name = "metric",
               .argument = "NAME",
               .help = "score that comes first, and that --compare compares: accuracy, f1, matthews and so on",

@@ -127,7 +127,36 @@ TextModel load_model(const Settings& settings, Work work) {
            },
        .format = weight_format(settings)});
   if (const std::optional<Head> head = head_for(work)) model.require(*head);
+  if (settings.without)
+    model = model.without(heads_named(*settings.without, "without", model.model().config()));
   return model;
+}
+
+std::vector<WhichHead> heads_named(const std::string& list, std::string_view option, const Config& config) {
+  std::vector<WhichHead> heads;
+  const auto number = [&](std::string_view text, size_t most, std::string_view what) {
+    size_t value = 0;
+    if (!read_number(text, value))
+      throw UsageError(fmt::format("--{} {} is no list of heads", option, in_quotes(list)),
+                       fmt::format("--{} 5-3,7-1: layer 5's head 3 and layer 7's head 1", option));
+    if (value < 1 || value > most)
+      throw UsageError(fmt::format("--{} {}: there is no {} {}", option, in_quotes(list), what, value),
+                       fmt::format("this model has {} layers of {} heads", config.depth(), config.heads));
+    return value - 1;
+  };
+  std::string_view rest = list;
+  while (true) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, end);
+    const size_t dash = std::min(item.find('-'), item.size());
+    const size_t layer = number(item.substr(0, dash), config.depth(), "layer");
+    if (dash < item.size())
+      heads.push_back({layer, number(item.substr(dash + 1), config.heads, "head")});
+    else
+      for (size_t head = 0; head < config.heads; ++head) heads.push_back({layer, head});
+    if (end == rest.size()) return heads;
+    rest.remove_prefix(end + 1);
+  }
 }
 
 void check_layer_and_head(const Settings& settings, size_t layers, size_t heads, std::string_view owner) {

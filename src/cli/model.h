@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bertie/dataset.h"
 #include "bertie/text_model.h"
@@ -27,8 +28,13 @@ ModelFiles model_files(const Settings& settings, Work work = Work::kRead);  // w
 ModelFiles tokenizer_files(const Settings& settings);                       // perhaps nothing but a tokenizer
 
 WeightFormat weight_format(const Settings& settings);  // --precision
-// The model, with --threads, --max-length, --precision and --strict; an Error where it cannot do the work.
+// The model, with --threads, --max-length, --precision, --without and --strict; an Error where it cannot do
+// the work.
 TextModel load_model(const Settings& settings, Work work = Work::kRead);
+
+// "5-3,7": layer 5's head 3 and all heads of layer 7, counted from 1, as numbers from 0; UsageError, about
+// this option, where that is not what it says or the model has no such head.
+std::vector<WhichHead> heads_named(const std::string& list, std::string_view option, const Config& config);
 
 // UsageError where --layer or --head is beyond what "this model" (the owner) has.
 void check_layer_and_head(const Settings& settings, size_t layers, size_t heads, std::string_view owner);

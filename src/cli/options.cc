@@ -223,9 +223,18 @@ std::vector<Command> other_commands() {
              .help = "write all weights to FILE, for NumPy",
              .to = &Settings::npy},
             force_option(),
+            without_option(),
+            rollout_option(),
+            gradient_option(),
+            mask_option(),
             precision_option()},
        .examples = {{"bertie attend -m all-MiniLM-L6-v2 \"You found me.\"", "last layer, mean over heads"},
                     {"bertie attend -m all-MiniLM-L6-v2 --layer 2 --head 5 \"You found me.\"", "one head"},
+                    {"bertie attend -m bert-base-uncased --without 5-3,7 \"You found me.\"",
+                     "with a head and a layer's heads off"},
+                    {"bertie attend -m bert-base-uncased --rollout \"You found me.\"", "over all layers"},
+                    {"bertie attend -m bert-base-uncased --gradient river \"He sat by the [MASK].\"",
+                     "which weights make it likely"},
                     {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
                      "everything, for NumPy"}},
        .run = attend_command},
@@ -523,6 +532,7 @@ const std::vector<Command>& commands() {
       all.insert(place, chapter.begin(), chapter.end());
     };
     insert_before("attend", task_commands());
+    insert_before("info", heads_commands());
     insert_before("bench", data_commands());
     insert_before("bench", train_commands());
     insert_before("bench", evaluate_commands());

@@ -80,6 +80,11 @@ struct Settings {
   std::optional<size_t> seeds, freeze;
   bool balance_classes = false, fresh_head = false, baseline = false;
 
+  std::optional<std::string> without, gradient, head_list, gap;  // heads
+  std::optional<size_t> mask, ablate;
+  std::optional<double> share;
+  bool rollout = false, no_random = false, each = false;
+
   std::optional<std::string> teacher, layers, unlabeled_file;  // distill
   std::optional<double> soft_weight, hard_weight, hidden_weight;
 
@@ -147,15 +152,18 @@ std::vector<Command> data_commands();
 std::vector<Command> train_commands();
 std::vector<Command> evaluate_commands();
 std::vector<Command> serve_commands();
+std::vector<Command> heads_commands();
 std::vector<Choice> objective_choices(bool pairs_of_texts);  // of pre-training
 std::vector<Choice> task_choices();                          // kinds of tasks to train and to evaluate for
 std::vector<Option> labelled_data_options();                 // columns, what labels are, bad rows
 std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all);  // one list of several
 Option file_option();                                                          // --file
-Option table_file_option();           // the same for commands that read tables too,
-Option column_option();               // with --column
-Option format_option();               // --format
-Option cut_option(size_t least = 3);  // --max-length, of commands that cut texts
+Option table_file_option();  // the same for commands that read tables too,
+Option column_option();      // with --column
+Option format_option();      // --format
+Option without_option();     // --without, of commands that take a model without some heads
+Option rollout_option(), gradient_option(), mask_option();  // of attend
+Option cut_option(size_t least = 3);                        // --max-length, of commands that cut texts
 // --precision, of commands that load a model
 Option precision_option(
     std::string_view help = "how layers' weights are held in memory; bf16 takes half of it, and rounds them");
@@ -210,6 +218,8 @@ int generate_command(const Settings& settings);
 int serve_command(const Settings& settings);
 int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
+int heads_command(const Settings& settings);
+int prune_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
 int pull_command(const Settings& settings);

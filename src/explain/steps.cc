@@ -77,8 +77,15 @@ void check(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head)
 
 namespace {
 
-AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head, bool causal,
-                        double scale) {
+struct Heads {
+  size_t heads, head;  // how many, and which is wanted
+  bool causal = false;
+  double scale = 1;
+  std::span<const size_t> off = {};  // those that give nothing to W^O
+};
+
+AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, const Heads& of) {
+  const auto [heads, head, causal, scale, off] = of;
   check(x, w, heads, head);
   const size_t n = x.rows(), d = w.wq.rows() / heads, dv = w.wv.rows() / heads;
   const Grid q = project(x, w.wq, w.bq), k = project(x, w.wk, w.bk), v = project(x, w.wv, w.bv);
@@ -114,6 +121,8 @@ AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, size_t heads,
              .look = causal ? Look::causal() : Look::full()});
   std::copy_n(&weights[head * n * n], n * n, s.weights.values.data());
   s.output = copy_of(Matrix<const float>(s.concatenated).slice_cols(head * dv, dv));
+  for (const size_t silent : off)
+    for (size_t i = 0; i < n; ++i) std::fill_n(&s.concatenated(i, silent * dv), dv, 0.0f);
 
   s.w_o = transposed(w.wo);
   s.b_o = bias_or_zeros(w.bo, 0, w.wo.rows());
@@ -125,7 +134,7 @@ AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, size_t heads,
 
 AttentionSteps explain(Matrix<const float> x, const MultiHead& w, size_t heads, size_t head) {
   need(heads > 0 && w.wq.rows() >= heads, "the heads must divide the rows of wq, wk and wv");
-  return steps_of(x, w, heads, head, false, 1 / std::sqrt(double(w.wq.rows() / heads)));
+  return steps_of(x, w, {heads, head, false, 1 / std::sqrt(double(w.wq.rows() / heads))});
 }
 
 namespace {
@@ -161,24 +170,31 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
     kernels::layer_norm_forward(
         x, which.layer == 0 ? w.trunk.embeddings.norm : w.layer(which.layer - 1).output_norm, x, team);
   }
-  const size_t c = config.hidden;
-  Grid qkv(3 * c, c), wo(c, c);
+  const std::vector<size_t> there = config.heads_of(which.layer);
+  const auto place = std::find(there.begin(), there.end(), which.head);
+  if (place == there.end())
+    throw Error(fmt::format("head {} of layer {} was pruned, and has no steps", which.head, which.layer));
+  const size_t c = config.hidden, a = config.attention_size(which.layer);
+  Grid qkv(3 * a, c), wo(c, a);
   kernels::unpack_rows(layer.qkv, 0, qkv);
   kernels::unpack_rows(layer.attention_out, 0, wo);
   const Matrix<const float> rows = qkv;
-  const std::span<const float> bias(layer.qkv.bias, 3 * c);
-  AttentionSteps steps =
-      steps_of(x,
-               {.wq = rows.slice_rows(0, c),
-                .wk = rows.slice_rows(c, c),
-                .wv = rows.slice_rows(2 * c, c),
-                .wo = wo,
-                .bq = bias.subspan(0, c),
-                .bk = bias.subspan(c, c),
-                .bv = bias.subspan(2 * c, c),
-                .bo = std::span(layer.attention_out.bias, c)},
-               config.heads, which.head, w.trunk.shape.attention.look.kind == Look::Kind::kCausal,
-               score_scale(config, which.layer));
+  const std::span<const float> bias(layer.qkv.bias, 3 * a);
+  const std::vector<std::vector<size_t>> off = places_of_heads(model.heads_off(), config);
+  AttentionSteps steps = steps_of(x,
+                                  {.wq = rows.slice_rows(0, a),
+                                   .wk = rows.slice_rows(a, a),
+                                   .wv = rows.slice_rows(2 * a, a),
+                                   .wo = wo,
+                                   .bq = bias.subspan(0, a),
+                                   .bk = bias.subspan(a, a),
+                                   .bv = bias.subspan(2 * a, a),
+                                   .bo = std::span(layer.attention_out.bias, c)},
+                                  {.heads = there.size(),
+                                   .head = size_t(place - there.begin()),
+                                   .causal = w.trunk.shape.attention.look.kind == Look::Kind::kCausal,
+                                   .scale = score_scale(config, which.layer),
+                                   .off = off.empty() ? std::span<const size_t>() : off[which.layer]});
   check_finite(steps.weights), check_finite(steps.result);
   steps.layer = which.layer, steps.layers = config.depth();
   steps.ids = encoding.ids;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 #include <utility>
@@ -24,6 +25,35 @@ constexpr std::pair<Problem, const char*> kProblems[] = {
     {Problem::kMultiLabel, "multi_label_classification"},
     {Problem::kRegression, "regression"}};
 constexpr size_t kMaxLabels = 100'000;
+
+// {"0": [2, 5]}: the heads that a layer no longer has.
+std::vector<std::vector<size_t>> pruned_from(const json& config, const std::string& name, size_t layers,
+                                             size_t heads) {
+  const auto found = config.find("pruned_heads");
+  if (found == config.end() || found->is_null() || found->empty()) return {};
+  const auto wrong = [&](const std::string& what) {
+    throw Error(fmt::format("{}: pruned_heads {}", name, what),
+                "each layer's number, from 0, with a list of its heads' numbers");
+  };
+  if (!found->is_object()) wrong("must map layers to heads");
+  std::vector<std::vector<size_t>> pruned(std::min<size_t>(layers, 1000));
+  for (const auto& [key, list] : found->items()) {
+    size_t layer = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
+    if (error != std::errc() || end != key.data() + key.size() || layer >= pruned.size())
+      wrong(fmt::format("has {}, which is no layer of {}", io::quote(key), layers));
+    if (!list.is_array() || list.size() > heads) wrong(fmt::format("of layer {} is no list of heads", layer));
+    for (const json& head : list) {
+      if (!head.is_number_unsigned() || head.get<uint64_t>() >= heads)
+        wrong(
+            fmt::format("of layer {} has {}, which is no head of {}", layer, io::quote(head.dump()), heads));
+      pruned[layer].push_back(head.get<size_t>());
+    }
+    std::sort(pruned[layer].begin(), pruned[layer].end());
+    pruned[layer].erase(std::unique(pruned[layer].begin(), pruned[layer].end()), pruned[layer].end());
+  }
+  return pruned;
+}
 
 std::string label_name(size_t i) { return "LABEL_" + std::to_string(i); }
 
@@ -145,6 +175,7 @@ Config Config::load(const ModelFiles& files) {
   own(f.keys.embedding_dropout, c.embedding_dropout);
   if (const auto attention = root.find("attention"); attention != root.end() && !attention->is_null())
     c.attention = read_attention(*attention, name);
+  c.pruned_heads = pruned_from(root, name, c.layers, c.heads);
   // To a causal model "full" and "causal" are the same.
   if (f.causal && c.attention.look.kind == Look::Kind::kCausal) c.attention.look = Look::full();
   c.check(name);
@@ -195,6 +226,8 @@ std::string Config::to_json() const {
     out["id2label"] = std::move(names), out["label2id"] = std::move(ids);
   }
   if (!attention.is_standard(causal())) out["attention"] = attention_json(attention);
+  for (size_t l = 0; l < pruned_heads.size(); ++l)
+    if (!pruned_heads[l].empty()) out["pruned_heads"][std::to_string(l)] = pruned_heads[l];
   return out.dump(2) + "\n";
 }
 
@@ -259,6 +292,30 @@ void Config::check(const std::string& name) const {
   if (labels.empty()) throw Error(fmt::format("{}: id2label is empty", name));
   activation_named(activation, name);
   check_attention(*this, name);
+  if (pruned_heads.empty()) return;
+  if (!f.layer_of_group.empty())
+    throw Error(
+        fmt::format("{}: pruned_heads: the layers of a {} model share their heads", name, model_type));
+  if (!attention.is_standard(f.causal))
+    throw Error(fmt::format("{}: pruned_heads are for BERT's own attention", name));
+  if (pruned_heads.size() != layers)
+    throw Error(
+        fmt::format("{}: pruned_heads of {} layers, where there are {}", name, pruned_heads.size(), layers));
+  for (size_t l = 0; l < layers; ++l) {
+    const std::vector<size_t>& gone = pruned_heads[l];
+    if (gone.size() >= heads) throw Error(fmt::format("{}: pruned_heads leave layer {} no head", name, l));
+    for (size_t i = 0; i < gone.size(); ++i)
+      if (gone[i] >= heads || (i > 0 && gone[i] <= gone[i - 1]))
+        throw Error(fmt::format("{}: pruned_heads of layer {} must be heads from 0 to {}, ascending", name, l,
+                                heads - 1));
+  }
+}
+
+std::vector<size_t> Config::heads_of(size_t layer) const {
+  std::vector<size_t> there;
+  for (size_t head = 0; head < heads; ++head)
+    if (pruned_heads.empty() || !std::ranges::binary_search(pruned_heads[layer], head)) there.push_back(head);
+  return there;
 }
 
 size_t Config::max_tokens() const {

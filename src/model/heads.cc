@@ -189,6 +189,8 @@ void check_kind(const LossTerm& term) {
   const std::string_view name = name_of(term.head).name;
   if (!term.targets.empty() + !term.values.empty() + !term.teacher.empty() + !term.teacher_hidden.empty() > 1)
     throw Error(fmt::format("{}: a term has targets, or values, or a teacher: one of them", name));
+  if (term.logits && (term.targets.empty() || term.head == Head::kAnswer))
+    throw Error(fmt::format("{}: logits are those of targets that are classes", name));
   if (!(term.temperature > 0))
     throw Error(fmt::format("{}: a temperature of {} is not above 0", name, term.temperature));
 }
@@ -316,6 +318,18 @@ LossSum weighted_loss(const LossTerm& term, Matrix<float> z) {
   return sum;
 }
 
+// The targets' own logits, not a loss: z becomes their gradient.
+LossSum logit_sum(const LossTerm& term, Matrix<float> z) {
+  LossSum sum;
+  for (size_t r = 0; r < z.rows(); ++r) {
+    const int32_t target = term.targets[r];
+    if (target >= 0) sum.loss += double(z(r, size_t(target))), ++sum.count;
+    std::fill_n(z.row(r), z.cols(), 0.0f);
+    if (target >= 0) z(r, size_t(target)) = term.scale;
+  }
+  return sum;
+}
+
 // Regression and several labels: z becomes its gradient.
 LossSum value_loss(bool regression, std::span<const float> values, float scale, Matrix<float> z) {
   LossSum sum;
@@ -337,6 +351,7 @@ LossSum value_loss(bool regression, std::span<const float> values, float scale, 
 // The logits become their gradient.
 LossSum HeadLoss::loss_of(const LossTerm& term, Matrix<float> logits) const {
   if (pass.counting()) return {};
+  if (term.logits) return logit_sum(term, logits);
   if (!term.teacher.empty())
     return kernels::soft_cross_entropy(logits, term.teacher, term.temperature, term.scale, pass.team());
   if (!term.values.empty())
@@ -437,11 +452,13 @@ LossSum HeadLoss::run(const Batch& batch, const LossTerm& term, Matrix<const flo
   LossSum sum;
   const Chain to = gradient ? chain_of(*gradient, term.head) : Chain{};
   const Matrix<float> d = gradient ? pass.take(rows, in.cols()) : Matrix<float>();
-  if (chain.out) {
-    const Matrix<float> logits = pass.take(rows, chain.out->outputs);
-    pass.linear(in, *chain.out, Activation::kNone, logits);
+  // A constant model has its vocabulary packed, a learner's is a table of plain numbers.
+  const kernels::Linear* const out = chain.out || pass.parameters_learn ? chain.out : &w.decoder();
+  if (out) {
+    const Matrix<float> logits = pass.take(rows, out->outputs);
+    pass.linear(in, *out, Activation::kNone, logits);
     sum = loss_of(term, logits);
-    if (gradient) pass.linear_backward(in, logits, *chain.out, *to.out, d);
+    if (gradient) pass.linear_backward(in, logits, *out, chain.out ? *to.out : *out, d);
   } else {
     VocabularyTerm v{.x = in,
                      .table = w.decoder_table(),

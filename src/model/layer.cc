@@ -21,13 +21,15 @@ RowDropout rows_at(const DropoutSeed& dropout, float rate, size_t place, Site si
   return {dropout_at(rate, dropout.seed, place, site), dropout.rows};
 }
 
-KeptAttention take_attention(Pass& pass, size_t rows, size_t rows_behind, const LayerShape& shape,
-                             size_t query_cols, size_t source_rows) {
-  return {.query = pass.take_apart(rows, query_cols),
-          .key_value = pass.take_apart(source_rows, 2 * shape.hidden),
-          .context = pass.take_apart(rows, shape.hidden),
-          .log_sums = {pass.arena.take<float>(rows * shape.heads), rows * shape.heads},
-          .norm = pass.take_normalized(rows_behind, shape.hidden)};
+struct AttentionSizes {
+  size_t query, key_value, context, heads;  // columns of each
+};
+KeptAttention take_attention(Pass& pass, size_t rows, size_t source_rows, const AttentionSizes& sizes) {
+  return {.query = pass.take_apart(rows, sizes.query),
+          .key_value = pass.take_apart(source_rows, sizes.key_value),
+          .context = pass.take_apart(rows, sizes.context),
+          .log_sums = {pass.arena.take<float>(rows * sizes.heads), rows * sizes.heads},
+          .norm = {}};
 }
 
 }  // namespace
@@ -58,9 +60,13 @@ Layer::Masks Layer::masks(size_t at) const {
 KeptLayer Layer::take_kept() const {
   const auto rows = size_t(offsets.back()), behind = rows_behind();
   KeptLayer kept;
-  kept.attention = take_attention(pass, rows, behind, shape, 3 * shape.hidden, 0);
-  if (w.has_cross())
-    kept.cross = take_attention(pass, behind, behind, shape, shape.hidden, size_t(source.offsets.back()));
+  const size_t c = shape.hidden;
+  kept.attention = take_attention(pass, rows, 0, {3 * width(), 0, width(), heads()});
+  kept.attention.norm = pass.take_normalized(behind, c);
+  if (w.has_cross()) {
+    kept.cross = take_attention(pass, behind, size_t(source.offsets.back()), {c, 2 * c, c, shape.heads});
+    kept.cross.norm = pass.take_normalized(behind, c);
+  }
   kept.up = pass.take_apart(behind, shape.inner);
   kept.norm = pass.take_normalized(behind, shape.hidden);
   return kept;
@@ -106,14 +112,14 @@ void Layer::widen(Matrix<float> gradient) const {
 // The spans that the heads have, in tokens.
 std::span<float> Layer::take_spans() const {
   if (!w.mechanism.spans) return {};
-  const std::span<float> spans(pass.arena.take<float>(shape.heads), shape.heads);
-  for (size_t h = 0; h < shape.heads && !pass.counting(); ++h)
+  const std::span<float> spans(pass.arena.take<float>(heads()), heads());
+  for (size_t h = 0; h < heads() && !pass.counting(); ++h)
     spans[h] = std::clamp(w.mechanism.spans[h], 0.0f, 1.0f) * float(shape.positions);
   return spans;
 }
 
 Pass::Attention Layer::self_attention(Matrix<const float> qkv, std::span<const float> spans) const {
-  const size_t c = shape.hidden, h = shape.heads, d = c / h;
+  const size_t c = width(), h = heads(), d = c / h;
   const AttentionConfig& config = shape.attention;
   const MechanismWeights& m = w.mechanism;
   Score score = Score::scaled_by(scale);
@@ -157,6 +163,12 @@ Pass::Attention Layer::cross_attention(Matrix<const float> query, Matrix<const f
           .first_sequence = dropout.first_sequence};
 }
 
+// A head that is off adds nothing: the columns that W^O takes of it are 0, and so is their gradient.
+void Layer::clear_heads_off(Matrix<float> context) const {
+  const size_t d = shape.hidden / shape.heads;
+  for (const size_t head : off) pass.fill(context.slice_cols(head * d, d), 0);
+}
+
 // The products behind attention and feed-forward network, with the sum and norm that end a half.
 Pass::ResidualNorm Layer::self_output(const LayerStates& s, Matrix<const float> context,
                                       Matrix<const float> residual) const {
@@ -194,7 +206,8 @@ void Layer::cached_attention(const Pass::Attention& all, Matrix<float> context) 
     const auto first = size_t(offsets[s]), count = size_t(offsets[s + 1]) - first;
     if (count == 0) continue;
     const size_t keys = cache->sequences[s].length + count;
-    const Matrix<float> k = cache->table(s, number, 0, keys), v = cache->table(s, number, 1, keys);
+    const Matrix<float> k = cache->table(s, number, 0, keys).slice_cols(0, width());
+    const Matrix<float> v = cache->table(s, number, 1, keys).slice_cols(0, width());
     pass.copy(all.k.slice_rows(first, count), k.slice_rows(keys - count, count));
     pass.copy(all.v.slice_rows(first, count), v.slice_rows(keys - count, count));
     Pass::Attention one = all;
@@ -208,14 +221,15 @@ void Layer::cached_attention(const Pass::Attention& all, Matrix<float> context) 
 void Layer::self_forward(const LayerStates& s, const KeptAttention* kept, std::span<float> weights) const {
   const Arena::Scope scope(pass.arena);
   const size_t rows = s.x.rows();
-  const Matrix<float> qkv = kept ? kept->query : pass.take_apart(rows, 3 * shape.hidden);
-  const Matrix<float> context = kept ? kept->context : pass.take_apart(rows, shape.hidden);
+  const Matrix<float> qkv = kept ? kept->query : pass.take_apart(rows, 3 * width());
+  const Matrix<float> context = kept ? kept->context : pass.take_apart(rows, width());
   pass.linear(s.x, w.qkv, Activation::kNone, qkv);
   const Pass::Attention attention = self_attention(qkv, take_spans());
   if (cache)
     cached_attention(attention, context);
   else
     pass.attention(attention, context, kept ? kept->log_sums : std::span<float>(), weights);
+  clear_heads_off(context);
   Pass::ResidualNorm end = self_output(s, behind(context), behind(shape.norm_first ? s.sum : s.x));
   end.kept = kept ? &kept->norm : nullptr;
   pass.residual_norm(end);
@@ -272,7 +286,7 @@ void Layer::backward(const LayerStates& all, const KeptLayer& kept, const Gradie
     pass.normalized_output(kept.attention.norm, w.attention_norm, s.h);
     if (w.has_cross()) pass.normalized_output(kept.cross.norm, w.cross.norm, s.c);
   }
-  const Gradients behind{to.w, narrowed(to.d), narrowed(to.carry), to.d_source};
+  const Gradients behind{to.w, narrowed(to.d), narrowed(to.carry), to.d_source, {}};
   feed_forward_backward(s, kept, behind);
   if (w.has_cross()) cross_backward(s, kept.cross, behind);
   self_backward(s, kept.attention, to);
@@ -317,15 +331,17 @@ void Layer::cross_backward(const LayerStates& s, const KeptAttention& kept, cons
 
 void Layer::self_backward(const LayerStates& s, const KeptAttention& kept, const Gradients& to) const {
   const Arena::Scope scope(pass.arena);
-  const size_t rows = s.x.rows(), c = shape.hidden, h = shape.heads, d = c / h;
+  const size_t rows = s.x.rows(), c = width(), h = heads(), d = c / h;
   const Matrix<const float> context = behind(kept.context);
   Pass::ResidualNorm end = self_output(s, context, {});
   end.kept = &kept.norm;
   const Matrix<const float> d_out = pass.residual_norm_backward(
-      end, to.w.attention_norm, narrowed(to.d), narrowed(to.carry), pass.take(rows_behind(), c));
+      end, to.w.attention_norm, narrowed(to.d), narrowed(to.carry), pass.take(rows_behind(), shape.hidden));
   const Matrix<float> d_context = pass.take_apart(rows, c), d_qkv = pass.take_apart(rows, 3 * c);
   pass.linear_backward(context, d_out, w.attention_out, to.w.attention_out, narrowed(d_context));
   if (!wanted.empty()) widen(d_context), widen(to.carry.empty() ? to.d : to.carry);
+  clear_heads_off(d_context);
+  if (to.on_context && !pass.counting()) to.on_context(d_context);
 
   const std::span<float> spans = take_spans();
   const std::span<float> d_spans(pass.arena.take<float>(spans.size()), spans.size());

@@ -19,6 +19,7 @@
 // Backward, in BERT's order: the gradient of a state x is that of its product plus that of the sum it goes
 // into. With norms first the sum's gradient is carried beside it: `carry`.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -48,7 +49,7 @@ struct MechanismWeights {
 };
 
 struct LayerWeights {
-  kernels::Linear qkv;            // queries, keys and values as one product: 3·C outputs
+  kernels::Linear qkv;            // queries, keys and values as one product: 3·A outputs
   kernels::Linear attention_out;  // W^O
   kernels::LayerNorm attention_norm;
   MechanismWeights mechanism;
@@ -89,7 +90,8 @@ kernels::RowDropout mask_for(const DropoutSeed& dropout, float rate, size_t plac
 
 // What a layer keeps for its backward pass.
 struct KeptAttention {
-  // Of cross-attention (T, C), (Ts, 2C), (T, C). Of self-attention query holds keys and values too: (T, 3C).
+  // Of cross-attention (T, C), (Ts, 2C), (T, C). Of self-attention, A being its width, C where no head was
+  // pruned, query holds keys and values too: (T, 3A), -, (T, A).
   Matrix<float> query, key_value, context;
   std::span<float> log_sums;  // (T, H)
   kernels::Normalized norm;
@@ -131,9 +133,14 @@ struct Layer {
   CrossInput source = {};
   DropoutSeed dropout = {};              // rows: those that are wanted
   std::span<const int32_t> wanted = {};  // rows of the batch, ascending; empty: all
+  std::span<const size_t> off = {};      // heads of its self-attention whose output is zero
   size_t place = 0, cross_place = 0;     // tell the masks of layers apart
   KeyValues* cache = nullptr;
   Pass& pass;
+
+  // What its heads give, all of them together, and how many it has: fewer than others where some were pruned.
+  size_t width() const { return w.attention_out.inputs; }
+  size_t heads() const { return width() / (shape.hidden / shape.heads); }
 
   // Memory for what a layer keeps.
   KeptLayer take_kept() const;
@@ -153,6 +160,8 @@ struct Layer {
   struct Gradients {
     const LayerWeights& w;  // added to
     Matrix<float> d, carry = {}, d_source = {};
+    // Told of the gradient of what the heads gave, if there.
+    std::function<void(Matrix<const float> d_context)> on_context = {};
   };
   void backward(const LayerStates& states, const KeptLayer& kept, const Gradients& to, bool recompute) const;
 
@@ -168,6 +177,7 @@ struct Layer {
   Pass::Attention self_attention(Matrix<const float> qkv, std::span<const float> spans) const;
   Pass::Attention cross_attention(Matrix<const float> query, Matrix<const float> key_value) const;
   std::span<float> take_spans() const;
+  void clear_heads_off(Matrix<float> context) const;
   Pass::ResidualNorm self_output(const LayerStates& states, Matrix<const float> context,
                                  Matrix<const float> residual) const;
   Pass::ResidualNorm cross_output(const LayerStates& states, Matrix<const float> context) const;

@@ -46,6 +46,8 @@ struct LossTerm {
   // a target that goes to all classes alike (label smoothing).
   std::span<const float> class_weights = {};
   float smoothing = 0;
+  // With targets: the sum of their logits instead of a loss, to see what moves a prediction.
+  bool logits = false;
   float scale = 1;
 };
 

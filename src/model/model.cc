@@ -8,6 +8,7 @@
 
 #include "bertie/error.h"
 #include "io/model_file_names.h"
+#include "model/prune.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -102,6 +103,8 @@ Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>
   w->memory = random_tensors(w->tensors, seed, w->tables);
   return Model(std::move(w));
 }
+
+Model Model::pruned(std::span<const WhichHead> gone) const { return Model(pruned_weights(weights_, gone)); }
 
 namespace {
 

@@ -11,6 +11,7 @@ void Pass::linear(Matrix<const float> x, const kernels::Linear& layer, Activatio
 
 void Pass::linear_backward_weights(Matrix<const float> x, Matrix<const float> dy,
                                    const kernels::Linear& gradient) {
+  if (!parameters_learn) return;
   const Arena::Scope scope(arena);
   float* const workspace = arena.take<float>(kernels::linear_backward_weights_workspace(gradient, x.rows()));
   if (!counting()) kernels::linear_backward_weights(x, dy, gradient, workspace, team(), products);
@@ -49,9 +50,10 @@ Matrix<const float> Pass::residual_norm_backward(const ResidualNorm& r, const ke
   float* const workspace = arena.take<float>(kernels::layer_norm_backward_workspace(d.rows(), d.cols()));
   const Matrix<float> sum = carry.empty() ? d : carry;
   if (r.dropout.dropout.rate == 0) masked = {};
+  const kernels::LayerNorm to = norm_gradient(gradient, d.cols());
   if (!counting())
-    kernels::layer_norm_training_backward(d, *r.kept, r.norm, carry, r.dropout, sum, masked, gradient,
-                                          workspace, team());
+    kernels::layer_norm_training_backward(d, *r.kept, r.norm, carry, r.dropout, sum, masked, to, workspace,
+                                          team());
   return masked.empty() ? sum : masked;
 }
 
@@ -69,8 +71,17 @@ void Pass::norm_backward(Matrix<const float> dy, const kernels::Normalized& kept
                          const kernels::LayerNorm& gradient) {
   const Arena::Scope scope(arena);
   float* const workspace = arena.take<float>(kernels::layer_norm_backward_workspace(dy.rows(), dy.cols()));
+  const kernels::LayerNorm to = norm_gradient(gradient, dy.cols());
   if (!counting())
-    kernels::layer_norm_training_backward(dy, kept, norm, {}, {}, dx, {}, gradient, workspace, team());
+    kernels::layer_norm_training_backward(dy, kept, norm, {}, {}, dx, {}, to, workspace, team());
+}
+
+// Where a norm's gradient goes: to scratch memory where nothing learns.
+kernels::LayerNorm Pass::norm_gradient(const kernels::LayerNorm& gradient, size_t size) {
+  if (parameters_learn) return gradient;
+  const Matrix<float> scratch = take(2, size);
+  fill(scratch, 0);
+  return {.gamma = scratch.row(0), .beta = scratch.row(1)};
 }
 
 void Pass::dropout(const RowDropout& dropout, Matrix<float> x) {

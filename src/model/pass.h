@@ -102,8 +102,13 @@ class Pass {
 
   Arena arena;
   kernels::Products products = kernels::Products::kFloat32;  // of linear layers
+  // False: on the way back gradients of parameters are not computed, and where they would go is not looked
+  // at. For who wants the gradient of something inside of a constant model.
+  bool parameters_learn = true;
 
  private:
+  kernels::LayerNorm norm_gradient(const kernels::LayerNorm& gradient, size_t size);
+
   Workspace attention_;  // the threads, and attention's own memory
 };
 

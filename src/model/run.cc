@@ -1,6 +1,7 @@
 // The forward pass of a Model.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "bertie/error.h"
@@ -13,6 +14,24 @@
 
 namespace bertie {
 
+void check_heads_exist(std::span<const WhichHead> heads, const Config& config) {
+  for (const WhichHead& which : heads)
+    if (which.layer >= config.depth() || which.head >= config.heads)
+      throw Error(fmt::format("there is no layer {}, head {}: the model has layers 0 to {} of heads 0 to {}",
+                              which.layer, which.head, config.depth() - 1, config.heads - 1));
+}
+
+std::vector<std::vector<size_t>> places_of_heads(std::span<const WhichHead> heads, const Config& config) {
+  if (heads.empty()) return {};
+  std::vector<std::vector<size_t>> places(config.depth());
+  for (const WhichHead& which : heads) {
+    const std::vector<size_t> there = config.heads_of(which.layer);
+    const auto found = std::find(there.begin(), there.end(), which.head);
+    if (found != there.end()) places[which.layer].push_back(size_t(found - there.begin()));
+  }
+  return places;
+}
+
 Matrix<const float> AttentionWeights::operator()(size_t layer, size_t sequence, size_t head) const {
   if (layer >= layers_.size() || !layers_[layer])
     throw Error(fmt::format("the attention of layer {} was not kept", layer), "ask for it in the capture");
@@ -21,15 +40,22 @@ Matrix<const float> AttentionWeights::operator()(size_t layer, size_t sequence, 
   const auto length = [](std::span<const int32_t> offsets, size_t s) {
     return size_t(offsets[s + 1] - offsets[s]);
   };
+  const std::span<const size_t> gone =
+      layer < pruned_.size() ? std::span<const size_t>(pruned_[layer]) : std::span<const size_t>();
+  const auto place = std::lower_bound(gone.begin(), gone.end(), head);
+  if (place != gone.end() && *place == head)
+    throw Error(fmt::format("head {} of layer {} was pruned: it looks at nothing", head, layer));
   const float* weights = layers_[layer];
-  for (size_t s = 0; s < sequence; ++s) weights += heads_ * length(queries_, s) * length(keys_, s);
+  for (size_t s = 0; s < sequence; ++s)
+    weights += (heads_ - gone.size()) * length(queries_, s) * length(keys_, s);
   const size_t n = length(queries_, sequence), m = length(keys_, sequence);
-  return {weights + head * n * m, n, m};
+  return {weights + (head - size_t(place - gone.begin())) * n * m, n, m};
 }
 
 void AttentionWeights::set(size_t heads, std::span<const int32_t> queries, std::span<const int32_t> keys,
-                           std::span<const float* const> layers) {
-  heads_ = heads, queries_ = queries, keys_ = keys;
+                           std::span<const float* const> layers,
+                           std::span<const std::vector<size_t>> pruned) {
+  heads_ = heads, queries_ = queries, keys_ = keys, pruned_ = pruned;
   layers_.assign(layers.begin(), layers.end());
 }
 
@@ -43,6 +69,7 @@ struct Run::State {
   Pass pass;
   TrunkPass trunk;
   RowsRead read;
+  std::vector<std::vector<size_t>> off;  // heads, by layer; empty: none
   Output output;
 
   const Output& forward(const Batch& batch, const Capture& capture, KeyValues* cache);
@@ -56,6 +83,12 @@ Run& Run::operator=(Run&&) noexcept = default;
 Run::~Run() = default;
 int Run::threads() const { return state_->pass.team().threads(); }
 size_t Run::memory() const { return state_->pass.memory(); }
+
+void Run::switch_off(std::span<const WhichHead> heads) {
+  const Config& config = state_->model.config();
+  check_heads_exist(heads, config);
+  state_->off = places_of_heads(heads, config);
+}
 
 size_t Run::bytes_per_token(const Model& model) {
   State state(model, 1);
@@ -83,7 +116,8 @@ const Output& Run::State::forward(const Batch& batch, const Capture& capture, Ke
   trunk.start(batch, {.cache = cache,
                       .wants_attention = [&](size_t layer) { return capture.wants_attention(layer); },
                       .hidden_states = capture.hidden_states,
-                      .wanted = read.rows});
+                      .wanted = read.rows,
+                      .off = off});
   pass.arena.run([&] {
     const Matrix<const float> hidden = trunk.forward();
     output.last_hidden = read.rows.empty() ? hidden : Matrix<const float>();
@@ -91,7 +125,8 @@ const Output& Run::State::forward(const Batch& batch, const Capture& capture, Ke
     output.pooled = heads.pooled, output.logits = heads.logits;
   });
   output.hidden_states = trunk.hidden_states;
-  output.weights_.set(w.config.heads, trunk.offsets(), trunk.offsets(), trunk.attention);
+  output.weights_.set(w.config.heads, trunk.offsets(), trunk.offsets(), trunk.attention,
+                      w.config.pruned_heads);
   return output;
 }
 

@@ -112,6 +112,7 @@ Layer TrunkPass::layer(size_t l) const {
           .source = source,
           .dropout = dropout,
           .wanted = narrow ? options_.wanted : std::span<const int32_t>(),
+          .off = options_.off.empty() ? std::span<const size_t>() : options_.off[l],
           .place = w_.first_place + l,
           .cross_place = w_.first_place + w_.depth() + l,
           .cache = options_.cache,
@@ -184,11 +185,11 @@ void TrunkPass::embeddings_output(Matrix<float> x) {
   if (projected) pass_.linear(y, e.projection, Activation::kNone, x);
 }
 
-std::span<float> TrunkPass::take_weights(size_t l, std::span<const int32_t> keys) {
+std::span<float> TrunkPass::take_weights(size_t l, size_t heads, std::span<const int32_t> keys) {
   if (!options_.wants_attention || !options_.wants_attention(l)) return {};
   size_t size = 0;
   for (size_t s = 0; s + 1 < offsets_.size(); ++s)
-    size += w_.shape.heads * length_of(offsets_, s) * length_of(keys, s);
+    size += heads * length_of(offsets_, s) * length_of(keys, s);
   return {pass_.arena.take<float>(size), size};
 }
 
@@ -203,8 +204,8 @@ void TrunkPass::take_kept() {
   const KeptLayer* first = nullptr;
   for (size_t l = 0; l < kept_.size(); ++l) {
     if (!keeps(l)) continue;
-    // Recomputing, layers share all but what the next one begins with.
-    if (!first || !options_.recompute) {
+    // Recomputing, layers share all but what the next one begins with, where they are as wide.
+    if (!first || !options_.recompute || first->attention.context.cols() != layer(l).width()) {
       kept_[l] = layer(l).take_kept();
       first = &kept_[l];
     } else {
@@ -232,8 +233,8 @@ Matrix<const float> TrunkPass::forward() {
     const Layer one = layer(l);
     // A state that was handed out stays; otherwise the next goes where this one was.
     if (options_.hidden_states) next = pass_.take(s.x.rows(), s.x.cols());
-    const AttentionRoom room{take_weights(l, offsets_),
-                             one.w.has_cross() ? take_weights(l, one.source.offsets) : std::span<float>()};
+    AttentionRoom room{.self = take_weights(l, one.heads(), offsets_)};
+    if (one.w.has_cross()) room.cross = take_weights(l, w_.shape.heads, one.source.offsets);
     attention[l] = room.self.data(), cross_attention[l] = room.cross.data();
     one.forward(s, keeps(l) ? &kept_[l] : nullptr, room);
     carried = next;
@@ -261,8 +262,12 @@ void TrunkPass::backward(const TrunkWeights& gradient, Matrix<float> d, Matrix<f
     else
       pass_.normalized_output(kept_[l - 1].norm, w_.layer(l - 1).output_norm, states_.x);
     const LayerWeights& to = gradient.layer(l);
-    layer(l).backward(states_, kept_[l], {.w = to, .d = d, .carry = carry, .d_source = d_source},
-                      options_.recompute);
+    Layer::Gradients gradients{.w = to, .d = d, .carry = carry, .d_source = d_source};
+    if (options_.on_context)
+      gradients.on_context = [&](Matrix<const float> d_context) {
+        options_.on_context(l, d_context, kept_[l].attention);
+      };
+    layer(l).backward(states_, kept_[l], gradients, options_.recompute);
     if (layer_done && !pass_.counting()) layer_done(to);
   }
   if (!options_.frozen_layers) embeddings_backward(gradient.embeddings, d, carry);

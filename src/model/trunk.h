@@ -47,6 +47,10 @@ struct TrunkWeights {
 
 // Error if offsets, ids or types are wrong, or a sequence (with what the cache holds of it) is too long.
 void check_batch(const Batch& batch, const EmbeddingWeights& w, size_t max_tokens, const KeyValues* cache);
+// Error if the model has no such head.
+void check_heads_exist(std::span<const WhichHead> heads, const Config& config);
+// For each layer, where these heads are among those that the layer still has; empty where there are none.
+std::vector<std::vector<size_t>> places_of_heads(std::span<const WhichHead> heads, const Config& config);
 // Error if a row that logits are wanted for is not there.
 void check_rows(std::span<const int32_t> rows, size_t tokens);
 
@@ -69,6 +73,12 @@ class TrunkPass {
     std::optional<uint64_t> dropout_seed = {};
     uint32_t first_sequence = 0;
     std::span<const int32_t> wanted = {};  // rows of the last states, ascending; empty: all
+    // For each layer the heads whose output is zero, counted among those it has; empty: none.
+    std::span<const std::vector<size_t>> off = {};
+    // Told on the way back, layer by layer, of the gradient of what its heads gave (T, its width), and of
+    // what the layer had kept.
+    std::function<void(size_t layer, Matrix<const float> d_context, const KeptAttention& kept)> on_context =
+        {};
   };
   // Before the pass: looks at the batch, which must live until the pass is over. The options' views too.
   void start(const Batch& batch, const Options& options);
@@ -104,7 +114,7 @@ class TrunkPass {
   void embeddings_backward(const EmbeddingWeights& gradient, Matrix<float> d, Matrix<float> carry);
   void take_states();
   void take_kept();
-  std::span<float> take_weights(size_t l, std::span<const int32_t> keys);
+  std::span<float> take_weights(size_t l, size_t heads, std::span<const int32_t> keys);
 
   const TrunkWeights& w_;
   Pass& pass_;

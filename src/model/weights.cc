@@ -131,14 +131,15 @@ void Weights::declare() {
       t.norm(name, to, hidden, c.layer_norm_eps);
     };
     if (f.norm_first && i == 0) norm(layer + text(f.first_norm), e.norm);
+    const size_t width = c.attention_size(i);
     if (!f.layers.qkv.empty()) {
-      linear(f.layers.qkv, l.qkv, 3 * hidden, hidden);
+      linear(f.layers.qkv, l.qkv, 3 * width, hidden);
     } else {
-      linear(f.layers.query, l.qkv, hidden, hidden, {0, 3 * hidden});
-      linear(f.layers.key, l.qkv, hidden, hidden, {hidden, 3 * hidden});
-      linear(f.layers.value, l.qkv, hidden, hidden, {2 * hidden, 3 * hidden});
+      linear(f.layers.query, l.qkv, width, hidden, {0, 3 * width});
+      linear(f.layers.key, l.qkv, width, hidden, {width, 3 * width});
+      linear(f.layers.value, l.qkv, width, hidden, {2 * width, 3 * width});
     }
-    linear(f.layers.attention_out, l.attention_out, hidden, hidden);
+    linear(f.layers.attention_out, l.attention_out, hidden, width);
     norm(layer + text(f.layers.attention_norm), l.attention_norm);
     declare_mechanism(t, layer, c, l.mechanism);
     linear(f.layers.up, l.up, c.intermediate, hidden);

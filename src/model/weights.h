@@ -43,9 +43,10 @@ struct Weights {
   kernels::Activation classifier_activation = kernels::Activation::kNone;
   kernels::Linear tagger, answerer;
 
-  Block memory;               // everything that the pointers above point to
-  io::SafeTensors files;      // what `word` and the decoder look into, for a model from files
-  std::vector<Block> tables;  // or for a random one
+  Block memory;                           // everything that the pointers above point to
+  io::SafeTensors files;                  // what `word` and the decoder look into, for a model from files
+  std::vector<Block> tables;              // or for a random one
+  std::shared_ptr<const Weights> origin;  // or for a pruned one: whose tables it looks into
 
   std::vector<TensorSpec> tensors;  // the table
 

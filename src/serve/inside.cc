@@ -13,14 +13,11 @@
 #include "bertie/senses.h"
 #include "io/half.h"
 #include "io/npy.h"
+#include "serve/heads.h"
 #include "serve/texts.h"
 
 namespace bertie::serve {
-namespace {
 
-using nlohmann::json;
-
-// Tokens of a text or a pair; 413 where the model has no positions for them.
 size_t length_of(Call& call, const TextModel& model, const std::string& text,
                  const std::optional<std::string>& pair) {
   const TextPair both{text, pair ? std::string_view(*pair) : std::string_view()};
@@ -32,7 +29,6 @@ std::optional<std::string> pair_of(const Fields& fields) {
   return fields.string("pair");
 }
 
-// Layers or heads, from 1 to `most`, as numbers from 0; missing: all.
 std::vector<size_t> numbers_of(const Fields& fields, const char* name, size_t most) {
   std::vector<size_t> numbers;
   if (fields.has(name)) {
@@ -45,6 +41,10 @@ std::vector<size_t> numbers_of(const Fields& fields, const char* name, size_t mo
   }
   return numbers;
 }
+
+namespace {
+
+using nlohmann::json;
 
 constexpr size_t kMostPlaces = 200;                       // of a word, in /senses
 constexpr size_t kMostWeights = (size_t{256} << 20) / 4;  // of attention, in one reply
@@ -88,7 +88,8 @@ class HeadByHead {
   size_t next_ = 0;
 };
 
-HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& model) {
+HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& model,
+                         const std::string& more_fields) {
   const Attention& a = heads->attention();
   JsonWriter head;
   head.begin_object().field("model", model).field("tokens", a.tokens).field("ids", a.encoding.ids);
@@ -100,7 +101,9 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
   head.end_array().key("heads").begin_array();
   for (size_t h : heads->heads()) head.value(h + 1);
   head.end_array().key("weights");
-  HttpReply reply{.body = head.take() + "[", .holds = a.weights.size() * sizeof(float)};
+  std::string begin = head.take();
+  begin.insert(1, more_fields);
+  HttpReply reply{.body = std::move(begin) + "[", .holds = a.weights.size() * sizeof(float)};
   reply.more = [heads, ended = false]() mutable -> std::string {
     Matrix<const float> weights;
     if (!heads->next(weights)) return std::exchange(ended, true) ? "" : "]}";
@@ -138,7 +141,7 @@ HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
 
 Async<HttpReply> attention(Call& call) {
   const Fields fields = call.fields();
-  fields.only({"model", "text", "pair", "layers", "heads", "format", "precision"});
+  fields.only({"model", "text", "pair", "layers", "heads", "without", "format", "precision"});
   const ModelPointer model = call.service.models.find(fields.string("model", ""));
   const Config& config = model->all.model().config();
   const std::string text = fields.string("text");
@@ -150,19 +153,15 @@ Async<HttpReply> attention(Call& call) {
   if (format == "json" && precision != "float32")
     throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
   const size_t n = length_of(call, model->all, text, pair);
-  if (n * n * config.heads * options.layers.size() > kMostWeights)
-    throw RequestError(413,
-                       fmt::format("{} layers of {} heads for {} tokens are more than one reply may have",
-                                   options.layers.size(), config.heads, n),
-                       "layers");
+  check_weights(options.layers.size(), config.heads, n);
+  heads_off_of(fields, config);  // whatever is wrong with them, before the work
   Attention found = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
-    return pair ? m.attend(text, *pair, options) : m.attend(text, options);
+    const TextModel used = model_for(m, fields);
+    return pair ? used.attend(text, *pair, options) : used.attend(text, options);
   });
-  auto all = std::make_shared<HeadByHead>(std::move(found), std::move(heads));
-  if (format == "json") co_return attention_json(all, model->name);
-  co_return attention_npy(all, precision == "float32"   ? Number::kFloat32
-                               : precision == "float16" ? Number::kFloat16
-                                                        : Number::kByte);
+  AttentionReply reply{.attention = std::move(found), .heads = std::move(heads), .model = model->name};
+  reply.npy = format == "npy", reply.precision = precision;
+  co_return attention_reply(std::move(reply));
 }
 
 Async<HttpReply> explain_steps(Call& call) {
@@ -261,6 +260,22 @@ constexpr Route kRoutes[] = {
 };
 
 }  // namespace
+
+void check_weights(size_t layers, size_t heads, size_t tokens) {
+  if (tokens * tokens * heads * layers > kMostWeights)
+    throw RequestError(413,
+                       fmt::format("{} layers of {} heads for {} tokens are more than one reply may have",
+                                   layers, heads, tokens),
+                       "layers");
+}
+
+HttpReply attention_reply(AttentionReply reply) {
+  auto all = std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.heads));
+  if (!reply.npy) return attention_json(all, reply.model, reply.more_fields);
+  return attention_npy(all, reply.precision == "float32"   ? Number::kFloat32
+                            : reply.precision == "float16" ? Number::kFloat16
+                                                           : Number::kByte);
+}
 
 std::span<const Route> inside_routes() { return kRoutes; }
 

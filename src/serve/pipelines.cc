@@ -8,6 +8,7 @@
 
 #include "bertie/json_writer.h"
 #include "bertie/similarity.h"
+#include "serve/heads.h"
 #include "serve/texts.h"
 
 namespace bertie::serve {
@@ -24,6 +25,10 @@ struct Asked {
 
   size_t top_k(size_t otherwise, const char* name = "top_k") const {
     return parameters.whole(name, otherwise, 1, call.service.limits.top_k);
+  }
+  // Heads of the model that give nothing, for those tasks that take it.
+  std::vector<WhichHead> without(const ServedModel& served) const {
+    return heads_off_of(parameters, served.all.model().config());
   }
   // One text, or many; `many` says how the reply is nested.
   std::vector<std::string> texts(bool& many) const {
@@ -90,9 +95,11 @@ Async<HttpReply> fill_mask(Asked asked) {
     check_product(asked.call, texts.size() * masks * options.top, text.size(), "inputs");
   }
   std::vector<std::string_view> views(texts.begin(), texts.end());
-  const std::string kind = fmt::format("fill-mask {} {}", options.top, json(options.targets).dump());
-  const auto compute = [options](const TextModel& m, std::span<const std::string_view> all) {
-    return m.fill_mask(all, options);
+  const std::vector<WhichHead> off = asked.without(*model);
+  const std::string kind =
+      fmt::format("fill-mask {} {}{}", options.top, json(options.targets).dump(), kind_of(off));
+  const auto compute = [options, off](const TextModel& m, std::span<const std::string_view> all) {
+    return m.without(off).fill_mask(all, options);
   };
   const auto filled = co_await asked.call.run<MaskFilling, std::string_view>(model, kind, std::move(views),
                                                                              std::move(lengths), compute);
@@ -145,7 +152,7 @@ Async<HttpReply> text_classification(Asked asked) {
     if (paired[i] != paired[0]) throw RequestError(422, "`inputs` must be all texts, or all pairs", "inputs");
     pairs.push_back({parts[2 * i], paired[i] ? std::string_view(parts[2 * i + 1]) : std::string_view()});
   }
-  const auto found = co_await labels(asked.call, model, pairs, apply, kMayCut);
+  const auto found = co_await labels(asked.call, model, pairs, apply, kMayCut, asked.without(*model));
   const size_t top = asked.top_k(found[0].labels.size());
   // Nested for a single text, too: that is what InferenceClient takes apart.
   co_return reply_of(found, true, [&](JsonWriter& out, const Classification& one) {
@@ -176,15 +183,16 @@ Async<HttpReply> token_classification(Asked asked) {
   if (asked.parameters.has("ignore_labels"))
     ignored = asked.parameters.strings("ignore_labels", asked.call.service.limits.top_k);
   options.keep_outside = std::ranges::find(ignored, "O") == ignored.end();
+  const std::vector<WhichHead> off = asked.without(*model);
   // A long text goes in windows, and all its tokens count.
   std::vector<size_t> lengths;
   for (const std::string& text : texts)
     lengths.push_back(model->all.tokenizer().encode(text).size()), asked.call.count(text);
   std::vector<std::string_view> views(texts.begin(), texts.end());
-  const std::string kind =
-      fmt::format("tag {} {} {}", strategy, options.stride.value_or(SIZE_MAX), options.keep_outside);
-  const auto compute = [options](const TextModel& m, std::span<const std::string_view> all) {
-    return m.tag(all, options);
+  const std::string kind = fmt::format("tag {} {} {}{}", strategy, options.stride.value_or(SIZE_MAX),
+                                       options.keep_outside, kind_of(off));
+  const auto compute = [options, off](const TextModel& m, std::span<const std::string_view> all) {
+    return m.without(off).tag(all, options);
   };
   const auto tagged = co_await asked.call.run<Tagging, std::string_view>(model, kind, std::move(views),
                                                                          std::move(lengths), compute);
@@ -230,8 +238,9 @@ Async<HttpReply> question_answering(Asked asked) {
   options.stride = stride;
   const size_t tokens = tokenizer.encode(context, {.add_special_tokens = false}).size();
   const size_t windows = tokens <= room ? 1 : 1 + (tokens - room + room - stride - 1) / (room - stride);
-  const Answering found = co_await asked.call.run_alone<Answering>(
-      model, windows * window, [&](const TextModel& m) { return m.answer(question, context, options); });
+  const std::vector<WhichHead> off = asked.without(*model);
+  const auto answer = [&](const TextModel& m) { return m.without(off).answer(question, context, options); };
+  const Answering found = co_await asked.call.run_alone<Answering>(model, windows * window, answer);
   if (found.answers.empty()) co_return json_reply(R"({"score":0.0,"start":0,"end":0,"answer":""})");
   // One object, or a list where more than one was asked for.
   co_return reply_of(found.answers, asked.parameters.has("top_k") && options.top > 1,

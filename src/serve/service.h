@@ -36,6 +36,7 @@ std::span<const Route> openai_routes();
 std::span<const Route> tei_routes();
 std::span<const Route> pipeline_routes();
 std::span<const Route> inside_routes();  // attention, explain, senses, score, next-sentence
+std::span<const Route> heads_routes();   // rollout, gradient
 std::span<const Route> status_routes();  // health, metrics, openapi.json
 
 struct Service {

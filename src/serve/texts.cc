@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "serve/heads.h"
+
 namespace bertie::serve {
 namespace {
 
@@ -201,18 +203,20 @@ Async<std::vector<std::vector<float>>> vectors(Call& call, ModelPointer model, s
 }
 
 Async<std::vector<Classification>> labels(Call& call, ModelPointer model, const std::vector<TextPair>& pairs,
-                                          Apply apply, Cut cut) {
+                                          Apply apply, Cut cut, std::vector<WhichHead> off) {
   if (cut.from_start)
     throw RequestError(422, "`truncation_direction` must be right here", "truncation_direction");
   std::vector<size_t> lengths = count_tokens(call, model->all, pairs, cut);
   const bool paired = !pairs.empty() && pairs[0].b.data();
-  const auto compute = [apply, paired](const TextModel& m, std::span<const TextPair> all) {
+  const auto compute = [apply, paired, off](const TextModel& whole, std::span<const TextPair> all) {
+    const TextModel m = whole.without(off);
     if (paired) return m.classify(all, {.apply = apply});
     std::vector<std::string_view> texts;
     for (const TextPair& one : all) texts.push_back(one.a);
     return m.classify(texts, {.apply = apply});
   };
-  const std::string kind = fmt::format("classify {} {}", paired ? "pairs" : "texts", int(apply));
+  const std::string kind =
+      fmt::format("classify {} {}{}", paired ? "pairs" : "texts", int(apply), kind_of(off));
   auto all = co_await call.run<Classification, TextPair>(model, kind, pairs, std::move(lengths), compute);
   co_return all;
 }

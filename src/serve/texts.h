@@ -47,8 +47,8 @@ struct VectorOptions {
 };
 Async<std::vector<std::vector<float>>> vectors(Call& call, ModelPointer model, std::vector<Ids> ids,
                                                VectorOptions options);
-// The labels of each text or pair, best first.
+// The labels of each text or pair, best first; with these heads of the model off.
 Async<std::vector<Classification>> labels(Call& call, ModelPointer model, const std::vector<TextPair>& pairs,
-                                          Apply apply, Cut cut);
+                                          Apply apply, Cut cut, std::vector<WhichHead> off = {});
 
 }  // namespace bertie::serve

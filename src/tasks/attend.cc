@@ -50,9 +50,13 @@ Attention attend(Worker& worker, const LoadedModel& loaded, Encoding encoding, c
   check_finite(output.last_hidden);
   a.weights.reserve(a.kept.size() * size);
   for (size_t layer : a.kept) {
-    const Matrix<const float> first = output.attention(layer, 0, 0);  // the layer's heads follow each other
-    check_finite({first.data(), 1, size});
-    a.weights.insert(a.weights.end(), first.data(), first.data() + size);
+    const size_t begin = a.weights.size();
+    a.weights.resize(begin + size);  // zeros: a head that was pruned looks at nothing
+    for (const size_t head : config.heads_of(layer)) {
+      const Matrix<const float> weights = output.attention(layer, 0, head);
+      check_finite(weights);
+      std::copy_n(weights.data(), n * n, a.weights.data() + begin + head * n * n);
+    }
   }
   for (int32_t id : encoding.ids) a.tokens.emplace_back(loaded.tokenizer.token(id));
   a.encoding = std::move(encoding);
@@ -62,11 +66,11 @@ Attention attend(Worker& worker, const LoadedModel& loaded, Encoding encoding, c
 }  // namespace
 
 Attention TextModel::attend(std::string_view text, const AttendOptions& options) const {
-  return bertie::attend(*state_->workers->take(), *state_->loaded, tokenizer().encode(text), options);
+  return bertie::attend(*state_->take_worker(), *state_->loaded, tokenizer().encode(text), options);
 }
 
 Attention TextModel::attend(std::string_view a, std::string_view b, const AttendOptions& options) const {
-  return bertie::attend(*state_->workers->take(), *state_->loaded, tokenizer().encode(a, b), options);
+  return bertie::attend(*state_->take_worker(), *state_->loaded, tokenizer().encode(a, b), options);
 }
 
 }  // namespace bertie

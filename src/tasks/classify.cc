@@ -51,13 +51,13 @@ std::vector<Classification> classify_all(const LoadedModel& loaded, Worker& work
 
 std::vector<Classification> TextModel::classify(const Texts& texts, const ClassifyOptions& options) const {
   require(Head::kClassify);
-  return classify_all(*state_->loaded, *state_->workers->take(), state_->head_length(), texts, options);
+  return classify_all(*state_->loaded, *state_->take_worker(), state_->head_length(), texts, options);
 }
 
 std::vector<Classification> TextModel::classify(std::span<const TextPair> pairs,
                                                 const ClassifyOptions& options) const {
   require(Head::kClassify);
-  return classify_all(*state_->loaded, *state_->workers->take(), state_->head_length(), pairs, options);
+  return classify_all(*state_->loaded, *state_->take_worker(), state_->head_length(), pairs, options);
 }
 
 Classification TextModel::classify(std::string_view text, const ClassifyOptions& options) const {

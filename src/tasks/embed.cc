@@ -67,7 +67,7 @@ void TextModel::State::embed(size_t inputs, Matrix<float> out, const EmbedOption
   const size_t size = modules.output_size(model().config().hidden);
   if (out.rows() != inputs || out.cols() != size)
     throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", inputs, size, out.rows(), out.cols()));
-  const auto worker = workers->take();
+  const auto worker = take_worker();
   run_work(*worker, {.head = {},
                      .inputs = inputs,
                      .add = [&](size_t i) { add(*worker, i); },
@@ -105,7 +105,7 @@ void TextModel::embed_tokens(std::span<const std::span<const int32_t>> ids, Matr
 
 std::vector<TokenVectors> TextModel::token_vectors(const Texts& texts, const EmbedOptions& options) const {
   std::vector<TokenVectors> all(texts.size());
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   run_work(*worker, {.head = {},
                      .inputs = texts.size(),
                      .add =

@@ -22,16 +22,7 @@ std::vector<int32_t> candidates(const Tokenizer& tokenizer, std::span<const std:
     return ids;
   }
   for (const std::string& target : targets) {
-    std::optional<int32_t> id = tokenizer.id(target);
-    if (!id) {  // "Paris" of an uncased vocabulary, " Paris" of a byte-level one, or the first piece of a
-                // word
-      const Encoding pieces = tokenizer.encode(target, {.max_length = 1, .add_special_tokens = false});
-      if (!pieces.ids.empty() && pieces.ids[0] != tokenizer.unk_id()) id = pieces.ids[0];
-    }
-    if (!id)
-      throw Error(fmt::format("the target {} is nothing that the vocabulary could spell", io::quote(target)),
-                  "a word in the letters that the model has learned", "targets");
-    ids.push_back(*id);
+    ids.push_back(vocabulary_id(tokenizer, target, "targets"));
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -60,6 +51,15 @@ std::string filled(const Tokenizer& tokenizer, const Sequences& sequences, size_
 
 }  // namespace
 
+int32_t vocabulary_id(const Tokenizer& tokenizer, const std::string& word, const std::string& field) {
+  if (const std::optional<int32_t> id = tokenizer.id(word)) return *id;
+  // "Paris" of an uncased vocabulary, " Paris" of a byte-level one, or the first piece of a word
+  const Encoding pieces = tokenizer.encode(word, {.max_length = 1, .add_special_tokens = false});
+  if (!pieces.ids.empty() && pieces.ids[0] != tokenizer.unk_id()) return pieces.ids[0];
+  throw Error(fmt::format("the target {} is nothing that the vocabulary could spell", io::quote(word)),
+              "a word in the letters that the model has learned", field);
+}
+
 std::vector<MaskFilling> TextModel::fill_mask(const Texts& texts, const FillMaskOptions& options) const {
   require(Head::kMaskedLm);
   const int32_t mask = tokenizer().mask_id();
@@ -67,7 +67,7 @@ std::vector<MaskFilling> TextModel::fill_mask(const Texts& texts, const FillMask
     throw Error("this model's tokenizer has no mask token", "a model that was trained with masks");
   const std::vector<int32_t> ids = candidates(tokenizer(), options.targets, model().config().vocabulary);
   const size_t top = std::min(options.top, ids.size());
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   Sequences& sequences = worker->sequences;
   std::vector<int32_t> best(ids.size());
   std::vector<MaskFilling> out(texts.size());

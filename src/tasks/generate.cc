@@ -151,7 +151,7 @@ std::vector<Generation> TextModel::generate(const Texts& prompts, const Generate
   const size_t most = std::min(state_->head_length(), config.max_tokens());
   std::vector<int32_t> stop = options.stop_ids;
   if (stop.empty() && config.eos_id >= 0) stop.push_back(config.eos_id);
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   std::vector<Generation> all;
   for (size_t first = 0; first < prompts.size(); first += kTogether) {
     std::vector<Continuing> texts;

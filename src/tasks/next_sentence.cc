@@ -6,7 +6,7 @@ namespace bertie {
 std::vector<NextSentence> TextModel::next_sentence(std::span<const TextPair> pairs,
                                                    const NextSentenceOptions& options) const {
   require(Head::kNextSentence);
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   std::vector<NextSentence> out(pairs.size());
   run_work(*worker, {.head = Head::kNextSentence,
                      .inputs = pairs.size(),

@@ -46,7 +46,7 @@ std::vector<TextScore> TextModel::score(const Texts& texts, const TextScoreOptio
     throw Error(
         causal ? "this model has no token that begins a text" : "this model's tokenizer has no mask token",
         causal ? "a config.json with \"bos_token_id\"" : "a model that was trained with masks");
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   Sequences& sequences = worker->sequences;
   Encoding& encoding = worker->encoding;
   std::vector<TextScore> out(texts.size());

@@ -208,7 +208,7 @@ std::vector<Tagging> TextModel::tag(const Texts& texts, const TagOptions& option
   const Grouping grouping(tokenizer(), labels, options.aggregation);
   const size_t max_length = state_->head_length();
   const size_t stride = options.stride.value_or(std::min<size_t>(64, max_length / 4));
-  const auto worker = state_->workers->take();
+  const auto worker = state_->take_worker();
   Sequences& sequences = worker->sequences;
   std::vector<Tagging> out(texts.size());
 

@@ -8,6 +8,7 @@
 
 #include "core/parallel.h"
 #include "model/family.h"
+#include "model/trunk.h"
 #include "tasks/text_model_state.h"
 
 namespace bertie {
@@ -38,13 +39,14 @@ WorkerPool::WorkerPool(std::shared_ptr<const LoadedModel> loaded, int threads)
   idle_.push_back(std::make_unique<Worker>(loaded_->model, threads_));
 }
 
-WorkerPool::Lease WorkerPool::take() const {
+WorkerPool::Lease WorkerPool::take(std::span<const WhichHead> off) const {
   std::unique_ptr<Worker> worker;
   {
     std::lock_guard lock(mutex_);
     if (!idle_.empty()) worker = std::move(idle_.back()), idle_.pop_back();
   }
   if (!worker) worker = std::make_unique<Worker>(loaded_->model, threads_);
+  worker->run.switch_off(off);
   return Lease(*this, std::move(worker));
 }
 
@@ -63,7 +65,7 @@ TextModel load(const ModelFiles& files, const LoadOptions& options) {
 TextModel TextModelAccess::make(std::shared_ptr<const LoadedModel> loaded, const LoadOptions& options) {
   auto workers = make_workers(loaded, options.threads);
   const TextModel model(
-      std::make_shared<const TextModel::State>(TextModel::State{std::move(loaded), std::move(workers), 0}));
+      std::make_shared<const TextModel::State>(TextModel::State{std::move(loaded), std::move(workers)}));
   return model.with_max_length(options.max_length);
 }
 
@@ -84,6 +86,16 @@ TextModel TextModel::with_max_length(size_t tokens) const {
   return TextModel(std::make_shared<const State>(std::move(state)));
 }
 
+TextModel TextModel::without(std::span<const WhichHead> heads) const {
+  check_heads_exist(heads, model().config());
+  State state = *state_;
+  state.off.insert(state.off.end(), heads.begin(), heads.end());
+  std::sort(state.off.begin(), state.off.end());
+  state.off.erase(std::unique(state.off.begin(), state.off.end()), state.off.end());
+  return TextModel(std::make_shared<const State>(std::move(state)));
+}
+
+const std::vector<WhichHead>& TextModel::heads_off() const { return state_->off; }
 const Tokenizer& TextModel::tokenizer() const { return state_->tokenizer(); }
 const Model& TextModel::model() const { return state_->model(); }
 const Pooling& TextModel::pooling() const { return state_->loaded->modules.pooling; }

@@ -52,7 +52,7 @@ class WorkerPool {
     const WorkerPool& pool_;
     std::unique_ptr<Worker> worker_;
   };
-  Lease take() const;
+  Lease take(std::span<const WhichHead> off) const;  // with these heads off, whatever the last call had
   int threads() const { return threads_; }
 
  private:
@@ -67,10 +67,12 @@ class WorkerPool {
 struct TextModel::State {
   std::shared_ptr<const LoadedModel> loaded;
   std::shared_ptr<const WorkerPool> workers;
-  size_t max_length = 0;  // 0: what the files say
+  size_t max_length = 0;            // 0: what the files say
+  std::vector<WhichHead> off = {};  // heads that give nothing
 
   const Tokenizer& tokenizer() const { return loaded->tokenizer; }
   const Model& model() const { return loaded->model; }
+  WorkerPool::Lease take_worker() const { return workers->take(off); }  // for one call
   size_t embed_length() const;
   size_t head_length() const;
   void require(Head head) const;
@@ -97,6 +99,9 @@ void run_work(Worker& worker, const Work& work);
 void add_cut(Worker& worker, const Tokenizer& tokenizer, std::string_view text, size_t max_length);
 void add_cut(Worker& worker, const Tokenizer& tokenizer, const TextPair& pair, size_t max_length);
 
+// A word's token; of one that is several tokens the first. Error, about `field`, where there is none.
+int32_t vocabulary_id(const Tokenizer& tokenizer, const std::string& word, const std::string& field);
+
 // Logits to probabilities, in place. In double, so that they sum to 1.
 void softmax(std::span<float> logits);
 
@@ -104,7 +109,7 @@ void softmax(std::span<float> logits);
 class TextModelAccess {
  public:
   static TextModel make(std::shared_ptr<const LoadedModel> loaded, const LoadOptions& options);
-  static WorkerPool::Lease worker(const TextModel& model) { return model.state_->workers->take(); }
+  static WorkerPool::Lease worker(const TextModel& model) { return model.state_->take_worker(); }
 };
 
 }  // namespace bertie

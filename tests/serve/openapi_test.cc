@@ -118,7 +118,7 @@ TEST_F(OpenApi, HasTheRoutesOfTheServerAndNoOthers) {
       described.insert((method == "post" ? "POST " : "GET ") + route);
     }
   for (auto routes : {serve::openai_routes(), serve::tei_routes(), serve::pipeline_routes(),
-                      serve::inside_routes(), serve::status_routes()})
+                      serve::inside_routes(), serve::heads_routes(), serve::status_routes()})
     for (const serve::Route& route : routes)
       there.insert(std::string(route.method) + " " + std::string(route.path));
   EXPECT_EQ(described, there);

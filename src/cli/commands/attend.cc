@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/commands/attention_sums.h"
 #include "cli/output_file.h"
 #include "cli/task.h"
 #include "cli/terminal/attention_text.h"
@@ -34,8 +35,9 @@ void print_top(const std::vector<std::string>& tokens, Matrix<const float> weigh
 int attend_command(const Settings& settings) {
   if (settings.words.empty())
     throw UsageError("bertie attend needs a text", "bertie attend --model DIR \"You found me.\"");
+  const bool sums = wants_attention_sums(settings);
   const bool everything = settings.json || settings.npy;
-  if (everything && (settings.layer || settings.head || settings.top))
+  if (everything && !sums && (settings.layer || settings.head || settings.top))
     throw UsageError(fmt::format("{} gives all layers and heads, so --layer, --head and --top have no place",
                                  settings.json ? "--json" : "--npy"),
                      "leave them out; layer L and head H are weights[L-1][H-1] there");
@@ -44,6 +46,7 @@ int attend_command(const Settings& settings) {
   const Config& config = model.model().config();
   check_layer_and_head(settings, config.depth(), config.heads, "this model");
   const std::string text = valid_text(settings, settings.words[0], "the text");
+  if (sums) return show_attention_sums(settings, model, text);
   const Attention attention = settings.pair ? model.attend(text, *settings.pair) : model.attend(text);
   if (settings.npy) {
     NpyOutput file(settings, {attention.heads, attention.n(), attention.n()});

@@ -209,6 +209,7 @@ int evaluate_command(const Settings& settings) {
   std::optional<TextModel> other;
   if (settings.compare) {
     tasks.model = settings.compare;
+    tasks.without.reset();  // so that a model can be compared with itself
     other = load_model(tasks, work);
   }
   Dataset read = read_data(settings, model);

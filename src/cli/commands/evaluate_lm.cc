@@ -17,6 +17,7 @@ void check(const Settings& s) {
   if (!s.data)
     throw UsageError("evaluate lm needs shards of bertie prepare, with a held-out part", "--data DIR");
   refuse({{s.compare.has_value(), "compare"},
+          {s.without.has_value(), "without"},
           {s.metric.has_value(), "metric"},
           {s.bootstrap.has_value(), "bootstrap"},
           {s.threshold.has_value(), "threshold"},

@@ -1,0 +1,141 @@
+// What attention adds up to, and what it does to a prediction: rollout, and gradient × attention.
+#include "serve/heads.h"
+
+#include <fmt/format.h>
+
+#include "bertie/explain.h"
+#include "bertie/json_writer.h"
+
+namespace bertie::serve {
+
+using nlohmann::json;
+
+std::vector<WhichHead> heads_off_of(const Fields& fields, const Config& config) {
+  std::vector<WhichHead> heads;
+  if (!fields.has("without")) return heads;
+  const std::string field = fields.path("without");
+  const auto wrong = [&] {
+    throw RequestError(422,
+                       fmt::format("`{}` must be a list of [layer, head], from [1, 1] to [{}, {}]", field,
+                                   config.depth(), config.heads),
+                       field);
+  };
+  const json& list = fields.at("without");
+  if (!list.is_array()) wrong();
+  check_count(field, list.size(), config.depth() * config.heads);
+  for (const json& item : list) {
+    if (!item.is_array() || item.size() != 2) wrong();
+    const auto number = [&](const json& value, size_t most) {
+      if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > most) wrong();
+      return value.get<size_t>() - 1;
+    };
+    heads.push_back({number(item[0], config.depth()), number(item[1], config.heads)});
+  }
+  return heads;
+}
+
+TextModel model_for(const TextModel& model, const Fields& fields) {
+  return model.without(heads_off_of(fields, model.model().config()));
+}
+
+std::string kind_of(const std::vector<WhichHead>& off) {
+  std::string kind = off.empty() ? "" : " without";
+  for (const WhichHead& which : off) kind += fmt::format(" {}-{}", which.layer, which.head);
+  return kind;
+}
+
+namespace {
+
+Async<HttpReply> rollout_of_text(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layer", "without"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const std::string text = fields.string("text");
+  const auto pair = pair_of(fields);
+  const size_t layers = fields.whole("layer", config.depth(), 1, config.depth());
+  const std::vector<WhichHead> off = heads_off_of(fields, config);
+  const size_t n = length_of(call, model->all, text, pair);
+  check_weights(layers, config.heads, n);
+  AttendOptions options;
+  for (size_t layer = 0; layer < layers; ++layer) options.layers.push_back(layer);
+  const std::string body = co_await call.run_alone<std::string>(model, n, [&](const TextModel& m) {
+    const TextModel used = m.without(off);
+    const Attention a = pair ? used.attend(text, *pair, options) : used.attend(text, options);
+    JsonWriter out;
+    out.begin_object().field("model", model->name).field("tokens", a.tokens).field("ids", a.encoding.ids);
+    out.field("types", a.encoding.types).key("offsets").begin_array();
+    for (Offset offset : a.encoding.offsets)
+      out.begin_array().value(offset.begin).value(offset.end).end_array();
+    out.end_array().field("layer", layers).field("weights", Matrix<const float>(rollout(a, layers)));
+    return out.end_object().take();
+  });
+  co_return json_reply(body);
+}
+
+// {"task": "fill-mask", "mask": 1, "token": "river"} or {"task": "classify", "label": "positive"}; without
+// `token` or `label` the likeliest is meant.
+Prediction prediction_of(const Fields& target) {
+  Prediction prediction;
+  if (target.choice("task", "fill-mask", {"fill-mask", "classify"}) == "classify") {
+    target.only({"task", "label"});
+    prediction.head = Head::kClassify;
+    prediction.name = target.string("label", "");
+  } else {
+    target.only({"task", "mask", "token"});
+    prediction.mask = target.whole("mask", 1, 1, 100'000) - 1;
+    prediction.name = target.string("token", "");
+  }
+  return prediction;
+}
+
+Async<HttpReply> gradient(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layers", "heads", "target", "without", "format", "precision"});
+  fields.at("target");
+  const Prediction prediction = prediction_of(fields.object("target"));
+  const ModelPointer model = call.service.models.with_head(prediction.head, fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const std::string text = fields.string("text");
+  const auto pair = pair_of(fields);
+  const GradientOptions options{.layers = numbers_of(fields, "layers", config.depth())};
+  AttentionReply reply{
+      .attention = {}, .heads = numbers_of(fields, "heads", config.heads), .model = model->name};
+  reply.npy = fields.choice("format", "json", {"json", "npy"}) == "npy";
+  reply.precision = fields.choice("precision", "float32", {"float32", "float16"});
+  if (!reply.npy && reply.precision != "float32")
+    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  const std::vector<WhichHead> off = heads_off_of(fields, config);
+  const size_t n = length_of(call, model->all, text, pair);
+  check_weights(config.depth(), config.heads, n);
+  AttentionGradient found;
+  try {
+    // Back is twice the work of forward.
+    found = co_await call.run_alone<AttentionGradient>(model, 3 * n, [&](const TextModel& m) {
+      const TextModel used = m.without(off);
+      return pair ? attention_gradient(used, TextPair{text, *pair}, prediction, options)
+                  : attention_gradient(used, text, prediction, options);
+    });
+  } catch (const Error& error) {
+    if (error.field().empty()) throw;
+    const std::string field = error.field() == "text" ? "text" : "target." + error.field();
+    throw RequestError(422, fmt::format("`{}`: {}", field, error.what()), field);
+  }
+  JsonWriter more;
+  more.begin_object().field("prediction", found.name).field("logit", found.logit).end_object();
+  const std::string fields_of_it = more.take();
+  reply.more_fields = fields_of_it.substr(1, fields_of_it.size() - 2) + ",";
+  reply.attention = std::move(found.attention);
+  co_return attention_reply(std::move(reply));
+}
+
+constexpr Route route(std::string_view path, Async<HttpReply> (*run)(Call&)) {
+  return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kTei, .has_body = true};
+}
+constexpr Route kRoutes[] = {route("/rollout", rollout_of_text), route("/gradient", gradient)};
+
+}  // namespace
+
+std::span<const Route> heads_routes() { return kRoutes; }
+
+}  // namespace bertie::serve
