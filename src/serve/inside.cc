@@ -68,14 +68,15 @@ std::string bytes_of(std::span<const float> weights, Number number) {
 // One head after the other: all of them may be hundreds of megabytes of text.
 class HeadByHead {
  public:
-  HeadByHead(Attention attention, std::vector<size_t> heads)
-      : attention_(std::move(attention)), heads_(std::move(heads)) {}
+  HeadByHead(AttentionCache::Pointer attention, std::vector<size_t> layers, std::vector<size_t> heads)
+      : attention_(std::move(attention)), layers_(std::move(layers)), heads_(std::move(heads)) {}
 
-  const Attention& attention() const { return attention_; }
+  const Attention& attention() const { return *attention_; }
+  const std::vector<size_t>& layers() const { return layers_; }
   const std::vector<size_t>& heads() const { return heads_; }
   bool next(Matrix<const float>& weights) {
-    if (next_ == attention_.kept.size() * heads_.size()) return false;
-    weights = attention_.at(attention_.kept[next_ / heads_.size()], heads_[next_ % heads_.size()]);
+    if (next_ == layers_.size() * heads_.size()) return false;
+    weights = attention_->at(layers_[next_ / heads_.size()], heads_[next_ % heads_.size()]);
     return ++next_, true;
   }
   bool first_of_layer() const { return next_ % heads_.size() == 1 || heads_.size() == 1; }
@@ -83,8 +84,8 @@ class HeadByHead {
   size_t given() const { return next_; }
 
  private:
-  Attention attention_;
-  std::vector<size_t> heads_;
+  AttentionCache::Pointer attention_;
+  std::vector<size_t> layers_, heads_;
   size_t next_ = 0;
 };
 
@@ -96,7 +97,7 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
   for (Offset offset : a.encoding.offsets)
     head.begin_array().value(offset.begin).value(offset.end).end_array();
   head.end_array().key("layers").begin_array();
-  for (size_t layer : a.kept) head.value(layer + 1);
+  for (size_t layer : heads->layers()) head.value(layer + 1);
   head.end_array().key("heads").begin_array();
   for (size_t h : heads->heads()) head.value(h + 1);
   head.end_array().key("weights");
@@ -116,7 +117,7 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
 
 HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
   const Attention& a = heads->attention();
-  const size_t shape[] = {a.kept.size(), heads->heads().size(), a.n(), a.n()};
+  const size_t shape[] = {heads->layers().size(), heads->heads().size(), a.n(), a.n()};
   HttpReply reply{.body = io::npy_header(shape, number == Number::kFloat32   ? "<f4"
                                                 : number == Number::kFloat16 ? "<f2"
                                                                              : "|u1"),
@@ -155,10 +156,15 @@ Async<HttpReply> attention(Call& call) {
                        fmt::format("{} layers of {} heads for {} tokens are more than one reply may have",
                                    options.layers.size(), config.heads, n),
                        "layers");
-  Attention found = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
-    return pair ? m.attend(text, *pair, options) : m.attend(text, options);
-  });
-  auto all = std::make_shared<HeadByHead>(std::move(found), std::move(heads));
+  AttentionCache::Pointer found = call.service.attention_cache.find({model, attention_key(fields)});
+  if (!found) {
+    Attention made = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
+      const TextModel used = model_for(m, fields);
+      return pair ? used.attend(text, *pair, options) : used.attend(text, options);
+    });
+    found = std::make_shared<const Attention>(std::move(made));
+  }
+  auto all = std::make_shared<HeadByHead>(std::move(found), options.layers, std::move(heads));
   if (format == "json") co_return attention_json(all, model->name);
   co_return attention_npy(all, precision == "float32"   ? Number::kFloat32
                                : precision == "float16" ? Number::kFloat16

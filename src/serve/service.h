@@ -11,6 +11,7 @@
 #include "bertie/model.h"
 #include "bertie/serve.h"
 #include "serve/async.h"
+#include "serve/attention_cache.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
@@ -36,6 +37,8 @@ std::span<const Route> openai_routes();
 std::span<const Route> tei_routes();
 std::span<const Route> pipeline_routes();
 std::span<const Route> inside_routes();  // attention, explain, senses, score, next-sentence
+std::span<const Route> see_routes();     // atlas, mechanisms
+std::span<const Route> page_routes();    // the page at /
 std::span<const Route> status_routes();  // health, metrics, openapi.json
 
 struct Service {
@@ -43,6 +46,7 @@ struct Service {
   RequestLimits limits;
   Metrics metrics;
   Models models;
+  AttentionCache attention_cache;
   std::unique_ptr<Queue> queue;
   std::function<void(std::function<void()>)> post;
   std::function<bool()> is_ready;
@@ -79,6 +83,10 @@ struct Call {
 };
 
 HttpReply json_reply(std::string body);
+
+// For routes that give weights: what they depend on beside the model, and the model to compute them with.
+std::string attention_key(const Fields& fields);
+TextModel model_for(const TextModel& model, const Fields& fields);
 
 template <class Output, class Input, class Compute>
 Async<std::vector<Output>> Call::run(ModelPointer model, std::string kind, std::vector<Input> all,

@@ -1,0 +1,240 @@
+// What the page draws beside attention itself: all heads at once, and one head under every mechanism.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "bertie/atlas.h"
+#include "bertie/bench.h"
+#include "bertie/explain.h"
+#include "bertie/json_writer.h"
+#include "io/base64.h"
+#include "io/half.h"
+#include "io/npy.h"
+#include "serve/texts.h"
+
+namespace bertie::serve {
+namespace {
+
+constexpr size_t kMostWeights = (size_t{256} << 20) / 4;  // of attention that one request may make
+constexpr size_t kMechanismSide = 128;                    // of a mechanism's picture, in cells
+constexpr size_t kMostMechanismTokens = 512, kMostLength = 8192;
+constexpr double kMeasureSeconds = 0.02;  // for each mechanism: somebody waits for the page
+
+struct Asked {
+  std::string text;
+  std::optional<std::string> pair;
+
+  Attention attend(const TextModel& model) const {
+    return pair ? model.attend(text, *pair) : model.attend(text);
+  }
+};
+
+Asked asked_of(const Fields& fields) {
+  Asked asked{fields.string("text"), {}};
+  if (fields.has("pair")) asked.pair = fields.string("pair");
+  return asked;
+}
+
+size_t tokens_of(Call& call, const TextModel& model, const Asked& asked) {
+  const TextPair both{asked.text, asked.pair ? std::string_view(*asked.pair) : std::string_view()};
+  return count_tokens(call, model, std::span(&both, 1), {.allowed = false})[0];
+}
+
+void check_weights(const Config& config, size_t n) {
+  if (n * n * config.heads * config.depth() > kMostWeights)
+    throw RequestError(413,
+                       fmt::format("{} layers of {} heads for {} tokens are more than one picture has",
+                                   config.depth(), config.heads, n),
+                       "text");
+}
+
+Async<HttpReply> atlas_of_text(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Asked asked = asked_of(fields);
+  const size_t n = tokens_of(call, model->all, asked);
+  check_weights(model->all.model().config(), n);
+  const AttentionCache::Key key{model, attention_key(fields)};
+  AttentionCache::Pointer attention = call.service.attention_cache.find(key);
+  const bool known = attention != nullptr;
+  const std::string reply = co_await call.run_alone<std::string>(model, n, [&](const TextModel& m) {
+    if (!known) attention = std::make_shared<const Attention>(asked.attend(model_for(m, fields)));
+    const Atlas all = atlas(*attention, {.threads = m.threads()});
+    AtlasJsonOptions options{.model = model->name, .text = asked.text};
+    if (asked.pair) options.pair = *asked.pair;
+    return to_json(all, *attention, options);
+  });
+  if (!known) call.service.attention_cache.keep(key, attention);
+  co_return json_reply(reply);
+}
+
+// The mean over the heads of a layer, or of all: (n, n), as JSON or for NumPy.
+Async<HttpReply> mean_of_heads(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layer", "format", "precision"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const Asked asked = asked_of(fields);
+  const size_t layer = fields.whole("layer", 0, 1, config.depth());
+  const std::string format = fields.choice("format", "json", {"json", "npy"});
+  const std::string precision = fields.choice("precision", "float32", {"float32", "float16"});
+  if (format == "json" && precision != "float32")
+    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  const size_t n = tokens_of(call, model->all, asked);
+  check_weights(config, n);
+  const AttentionCache::Pointer known = call.service.attention_cache.find({model, attention_key(fields)});
+  std::vector<std::string> tokens;
+  const Grid mean = co_await call.run_alone<Grid>(model, n, [&](const TextModel& m) {
+    const Attention made = known ? Attention() : asked.attend(model_for(m, fields));
+    const Attention& all = known ? *known : made;
+    tokens = all.tokens;
+    Grid sum(n, n);
+    const size_t size = n * n, first = layer ? (layer - 1) * all.heads : 0;
+    const size_t count = layer ? all.heads : all.layers * all.heads;
+    for (size_t head = first; head < first + count; ++head)
+      for (size_t i = 0; i < size; ++i) sum.values[i] += all.weights[head * size + i];
+    for (float& w : sum.values) w /= float(count);
+    return sum;
+  });
+  if (format == "npy") {
+    const size_t shape[] = {n, n};
+    const bool half = precision == "float16";
+    HttpReply reply{.body = io::npy_header(shape, half ? "<f2" : "<f4"), .type = "application/x-npy"};
+    std::vector<std::byte> bytes(mean.values.size() * (half ? 2 : 4));
+    if (half)
+      io::float_to_f16(mean.values, bytes.data());
+    else
+      std::memcpy(bytes.data(), mean.values.data(), bytes.size());
+    reply.body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    co_return reply;
+  }
+  JsonWriter out;
+  out.begin_object().field("model", model->name).field("tokens", tokens);
+  out.field("weights", Matrix<const float>(mean)).end_object();
+  co_return json_reply(out.take());
+}
+
+// What a mechanism looks into while it runs: options are views.
+struct Mechanism {
+  const char* name;
+  const char* about;
+  AttentionOptions options;
+};
+
+std::vector<Mechanism> mechanisms_for(const AttentionSteps& steps, std::span<const float> span) {
+  const Score score = Score::scaled_by(float(steps.scale));
+  const auto look = [&](Look l) { return AttentionOptions{.score = score, .look = l}; };
+  // Small enough that a sentence shows the pattern, and the same for every length.
+  constexpr size_t kAround = 3, kBlock = 2, kStride = 4;
+  constexpr float kRamp = 4;
+  return {
+      {"full", "every token sees every token", look(Look::full())},
+      {"causal", "a token sees itself and what came before it, as in GPT-2", look(Look::causal())},
+      {"window", "three tokens to each side", look(Look::window(kAround))},
+      {"big-bird", "blocks of two: the block and its neighbors, the first block, and one at random",
+       look(Look::big_bird({.block = kBlock, .window = 3, .global = 1, .random = 1}))},
+      {"strided", "the last four tokens, and every fourth before", look(Look::strided(kStride))},
+      {"adaptive-span", "a span of four tokens on both sides that fades over four more",
+       look(Look::adaptive_span(span, kRamp, true))},
+      {"linear", "φ(q)·φ(k) in place of e^(q·k): no pair of tokens is ever looked at",
+       AttentionOptions{.compute = Compute::linear()}},
+  };
+}
+
+// The rows again and again, to a length at which time can be measured.
+Grid repeated(const Grid& rows, size_t length) {
+  Grid out(length, rows.cols);
+  for (size_t r = 0; r < length; ++r)
+    std::copy_n(&rows.values[r % rows.rows * rows.cols], rows.cols, &out.values[r * rows.cols]);
+  return out;
+}
+
+double best_seconds(const std::function<void()>& work) {
+  double best = INFINITY;
+  const Stopwatch all;
+  do {
+    const Stopwatch one;
+    work();
+    best = std::min(best, one.seconds());
+  } while (all.seconds() < kMeasureSeconds);
+  return best;
+}
+
+std::string run_mechanisms(const AttentionSteps& s, size_t length) {
+  constexpr float kSpan[] = {4};
+  const size_t n = s.n();
+  const Grid q = repeated(s.q, length), k = repeated(s.k, length), v = repeated(s.v, length);
+  Grid full, out(n, s.v.cols), long_out(length, s.v.cols);
+  std::vector<float> weights(n * n);
+  JsonWriter json;
+  json.begin_object().field("tokens", s.tokens).field("layer", s.layer + 1).field("head", s.head + 1);
+  json.field("length", length).field("side", std::min(n, kMechanismSide)).key("mechanisms").begin_array();
+  for (const Mechanism& m : mechanisms_for(s, kSpan)) {
+    attention(s.q, s.k, s.v, out, weights, m.options);
+    if (full.values.empty()) full = out;  // the first one is full attention
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < out.values.size(); ++i) {
+      difference += std::pow(double(out.values[i]) - double(full.values[i]), 2);
+      size += std::pow(double(full.values[i]), 2);
+    }
+    Workspace workspace;
+    AttentionOptions options = m.options;
+    options.workspace = &workspace;
+    const double seconds = best_seconds([&] { attention(q, k, v, long_out, options); });
+    const bool pairwise = m.options.compute.kind == Compute::Kind::kSoftmax;
+    json.begin_object().field("name", m.name).field("about", m.about);
+    json.field("pairs", pairwise ? visible_pairs(m.options.look, 1, n) : 0.0);
+    json.field("pairs_at_length", pairwise ? visible_pairs(m.options.look, 1, length) : 0.0);
+    json.field("seconds", seconds).field("difference", size > 0 ? std::sqrt(difference / size) : 0.0);
+    const std::vector<uint8_t> picture = weight_picture({weights.data(), n, n}, kMechanismSide);
+    json.field("picture", io::base64(std::as_bytes(std::span(picture)))).end_object();
+  }
+  return json.end_array().end_object().take();
+}
+
+Async<HttpReply> mechanisms(Call& call) {
+  const Fields fields = call.fields();
+  fields.only({"model", "text", "pair", "layer", "head", "length"});
+  const ModelPointer model = call.service.models.find(fields.string("model", ""));
+  const Config& config = model->all.model().config();
+  const Asked asked = asked_of(fields);
+  const WhichHead which{fields.whole("layer", 1, 1, config.depth()) - 1,
+                        fields.whole("head", 1, 1, config.heads) - 1};
+  const size_t length = fields.whole("length", 1024, 16, kMostLength);
+  const size_t n = tokens_of(call, model->all, asked);
+  if (n > kMostMechanismTokens)
+    throw RequestError(
+        413, fmt::format("{} tokens; mechanisms are compared for up to {}", n, kMostMechanismTokens), "text");
+  // What is measured costs as much as so many tokens that go through the model.
+  const size_t work = std::min(n + length, call.service.limits.piece);
+  const std::string reply = co_await call.run_alone<std::string>(model, work, [&](const TextModel& m) {
+    return run_mechanisms(
+        asked.pair ? explain(m, asked.text, *asked.pair, which) : explain(m, asked.text, which), length);
+  });
+  co_return json_reply(reply);
+}
+
+constexpr Route route(std::string_view path, Async<HttpReply> (*run)(Call&)) {
+  return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kTei, .has_body = true};
+}
+constexpr Route kRoutes[] = {route("/atlas", atlas_of_text), route("/mean", mean_of_heads),
+                             route("/mechanisms", mechanisms)};
+
+}  // namespace
+
+// Everything of a request that its weights depend on, but for the model.
+std::string attention_key(const Fields& fields) {
+  nlohmann::json key = nlohmann::json::array();
+  for (const char* name : {"text", "pair", "without"})
+    key.push_back(fields.has(name) ? fields.at(name) : nlohmann::json());
+  return key.dump();
+}
+
+TextModel model_for(const TextModel& model, const Fields&) { return model; }
+
+std::span<const Route> see_routes() { return kRoutes; }
+
+}  // namespace bertie::serve

@@ -1,0 +1,5 @@
+import { h } from "./dom.js";
+export async function tryView(root) {
+  root.append(h("p", {}, "…"));
+  return { stop() {}, redraw() {} };
+}
