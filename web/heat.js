@@ -45,7 +45,7 @@ export class Heat {
     const { n } = this.view, measure = document.createElement("canvas").getContext("2d");
     measure.font = FONT;
     const widest = Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
-    let cell = Math.max(1, Math.min(34, (available - widest - GAP) / n));
+    let cell = Math.max(1, Math.min(40, (available - widest - GAP) / n));
     if (this.zoom) cell = Math.max(cell, this.zoom);
     const labelled = cell >= LEAST_FOR_LABELS;
     if (cell >= 3) cell = Math.floor(cell);
@@ -87,7 +87,7 @@ export class Heat {
         context.translate(margin - GAP, margin + (i + 0.5) * cell);
         context.textAlign = "right";
       }
-      context.fillText(cut(context, label, margin - GAP - 2), 0, 0);
+      context.fillText(cut(context, label, margin - GAP + 3), 0, 0);
       context.restore();
     };
     if (labelled) this.view.labels.forEach((l, i) => (text(l, i, false, i === r), text(l, i, true, i === c)));

@@ -117,7 +117,7 @@ export function short(x) {
   if (x === null || x === undefined) return "−∞";
   if (!Number.isFinite(x)) return "−∞";
   const size = Math.abs(x);
-  const text = size >= 100 ? x.toFixed(0) : size >= 10 ? x.toFixed(1) : size >= 1 ? x.toFixed(2) : x.toFixed(3);
+  const text = size >= 100 ? x.toFixed(0) : size >= 10 ? x.toFixed(2) : size >= 1 ? x.toFixed(3) : x.toFixed(4);
   return text.replace("-", "−");
 }
 
