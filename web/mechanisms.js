@@ -19,7 +19,7 @@ export async function mechanismsView(root) {
   const layer = h("input", { type: "number", min: 1, onchange: () => set({ layer: layer.value }) });
   const number = h("input", { type: "number", min: 1, onchange: () => set({ head: number.value }) });
   const length = select(["256", "1024", "2048", "4096", "8192"], get().length, (value) => set({ length: value }));
-  const note = h("p", { class: "note bad", hidden: true }), grid = h("div", { class: "mechanisms" }), below = h("div", {});
+  const note = h("p", { class: "note bad", hidden: true }), grid = h("div", { class: "mechanism-grid" }), below = h("div", {});
   replace(root, h("div", { class: "card" }, ask.element, h("div", { class: "options" }, field("Layer", layer), field("Head", number), field("Time it on so many tokens", length))), note, grid, below);
   let reply = null, turn = 0;
 
@@ -36,7 +36,7 @@ export async function mechanismsView(root) {
         h("p", { class: "hint" }, pairs), h("div", { class: "cost" }, h("span", { class: "bar", style: { width: `${(100 * m.seconds) / longest}%` } }), h("span", { class: "number" }, time(m.seconds))),
         h("p", { class: "hint" }, m === full ? `for ${reply.length} tokens of one head` : `${(full.seconds / m.seconds).toFixed(1)} times as fast as full; output differs by ${percent(m.difference)}`));
     }));
-    replace(below, h("p", { class: "hint" }, `Layer ${reply.layer}, head ${reply.head}: rows look at columns, colored by √ weight. Times are measured as you look, one thread, on this head’s queries, keys and values repeated to ${reply.length} tokens. A model trained with full attention is not one trained with another: the difference is what it would cost without training again.`),
+    replace(below, h("p", { class: "hint" }, `Layer ${reply.layer}, head ${reply.head}: rows look at columns, colored by √ weight. Times are measured as you look, one thread, on this head’s queries, keys and values repeated to ${reply.length} tokens, with windows, blocks, strides and spans as long texts have them (128, 64, 128, 128). A model trained with full attention is not one trained with another: the difference is what it would cost without training again.`),
       tableDetails("As a table", () => table(`One head under each mechanism, ${n} tokens; time for ${reply.length}`, ["mechanism", "pairs seen", "share", `pairs of ${reply.length}`, "time", "output differs by"],
         reply.mechanisms.map((m) => [TITLES[m.name], m.pairs, percent(m.pairs / (n * n)), m.pairs_at_length, time(m.seconds), percent(m.difference)]))));
     root.dataset.mechanisms = reply.mechanisms.length;

@@ -124,21 +124,27 @@ struct Mechanism {
   AttentionOptions options;
 };
 
-std::vector<Mechanism> mechanisms_for(const AttentionSteps& steps, std::span<const float> span) {
-  const Score score = Score::scaled_by(float(steps.scale));
-  const auto look = [&](Look l) { return AttentionOptions{.score = score, .look = l}; };
-  // Small enough that a sentence shows the pattern, and the same for every length.
-  constexpr size_t kAround = 3, kBlock = 2, kStride = 4;
-  constexpr float kRamp = 4;
+// How far mechanisms look: so little that a sentence shows the pattern, or as they are for long texts.
+struct Reach {
+  size_t around, block, stride;
+  float span[1], ramp;
+};
+constexpr Reach kInPictures{.around = 3, .block = 2, .stride = 4, .span = {4}, .ramp = 4};
+constexpr Reach kInMeasurements{.around = 128, .block = 64, .stride = 128, .span = {128}, .ramp = 32};
+
+std::vector<Mechanism> mechanisms_with(const Reach& reach, double scale) {
+  const auto look = [&](Look l) {
+    return AttentionOptions{.score = Score::scaled_by(float(scale)), .look = l};
+  };
   return {
       {"full", "every token sees every token", look(Look::full())},
       {"causal", "a token sees itself and what came before it, as in GPT-2", look(Look::causal())},
-      {"window", "three tokens to each side", look(Look::window(kAround))},
+      {"window", "three tokens to each side", look(Look::window(reach.around))},
       {"big-bird", "blocks of two: the block and its neighbors, the first block, and one at random",
-       look(Look::big_bird({.block = kBlock, .window = 3, .global = 1, .random = 1}))},
-      {"strided", "the last four tokens, and every fourth before", look(Look::strided(kStride))},
-      {"adaptive-span", "a span of four tokens on both sides that fades over four more",
-       look(Look::adaptive_span(span, kRamp, true))},
+       look(Look::big_bird({.block = reach.block, .window = 3, .global = 1, .random = 1}))},
+      {"strided", "the last four tokens, and every fourth before", look(Look::strided(reach.stride))},
+      {"adaptive-span", "four tokens on both sides, fading over four more",
+       look(Look::adaptive_span(reach.span, reach.ramp, true))},
       {"linear", "φ(q)·φ(k) in place of e^(q·k): no pair of tokens is ever looked at",
        AttentionOptions{.compute = Compute::linear()}},
   };
@@ -164,7 +170,6 @@ double best_seconds(const std::function<void()>& work) {
 }
 
 std::string run_mechanisms(const AttentionSteps& s, size_t length) {
-  constexpr float kSpan[] = {4};
   const size_t n = s.n();
   const Grid q = repeated(s.q, length), k = repeated(s.k, length), v = repeated(s.v, length);
   Grid full, out(n, s.v.cols), long_out(length, s.v.cols);
@@ -172,7 +177,10 @@ std::string run_mechanisms(const AttentionSteps& s, size_t length) {
   JsonWriter json;
   json.begin_object().field("tokens", s.tokens).field("layer", s.layer + 1).field("head", s.head + 1);
   json.field("length", length).field("side", std::min(n, kMechanismSide)).key("mechanisms").begin_array();
-  for (const Mechanism& m : mechanisms_for(s, kSpan)) {
+  const std::vector<Mechanism> drawn = mechanisms_with(kInPictures, s.scale),
+                               measured = mechanisms_with(kInMeasurements, s.scale);
+  for (size_t which = 0; which < drawn.size(); ++which) {
+    const Mechanism& m = drawn[which];
     attention(s.q, s.k, s.v, out, weights, m.options);
     if (full.values.empty()) full = out;  // the first one is full attention
     double difference = 0, size = 0;
@@ -181,13 +189,13 @@ std::string run_mechanisms(const AttentionSteps& s, size_t length) {
       size += std::pow(double(full.values[i]), 2);
     }
     Workspace workspace;
-    AttentionOptions options = m.options;
+    AttentionOptions options = measured[which].options;
     options.workspace = &workspace;
     const double seconds = best_seconds([&] { attention(q, k, v, long_out, options); });
     const bool pairwise = m.options.compute.kind == Compute::Kind::kSoftmax;
     json.begin_object().field("name", m.name).field("about", m.about);
     json.field("pairs", pairwise ? visible_pairs(m.options.look, 1, n) : 0.0);
-    json.field("pairs_at_length", pairwise ? visible_pairs(m.options.look, 1, length) : 0.0);
+    json.field("pairs_at_length", pairwise ? visible_pairs(options.look, 1, length) : 0.0);
     json.field("seconds", seconds).field("difference", size > 0 ? std::sqrt(difference / size) : 0.0);
     const std::vector<uint8_t> picture = weight_picture({weights.data(), n, n}, kMechanismSide);
     json.field("picture", io::base64(std::as_bytes(std::span(picture)))).end_object();
