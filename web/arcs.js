@@ -1,6 +1,6 @@
 // From a chosen token: arcs to what it looks at, and lists of the most, both ways.
 import { h, replace, svg } from "./dom.js";
-import { inkOn, palette, rgb, shade } from "./colors.js";
+import { inkOn, isDark, palette, rgb, shade } from "./colors.js";
 import { column, exact, largest, percent, placedLabels, row, top } from "./numbers.js";
 
 const MOST_ARCS = 24, LEAST = 0.005, LISTED = 8;
@@ -22,22 +22,36 @@ export class Arcs {
     if (!same) {
       replace(this.tokens, view.labels.map((label, i) => h("button", { type: "button", class: "token", "data-token": i, onclick: () => this.onchoose(i) }, label)));
     }
+    if (!same) this.shades = [];
+    const theme = isDark();
     [...this.tokens.children].forEach((element, i) => {
-      const w = from[i] / most, at = shade(Math.sign(w) * Math.sqrt(Math.abs(w)), signed);
-      element.style.setProperty("background", rgb(colors, at));
-      element.style.setProperty("color", inkOn(colors, at));
-      element.setAttribute("aria-pressed", i === chosen ? "true" : "false");
-      element.tabIndex = i === chosen ? 0 : -1;
-      element.title = `${view.labels[chosen]} → ${view.labels[i]}: ${signed ? exact(from[i]) : percent(from[i])}`;
+      const w = from[i] / most, at = shade(Math.sign(w) * Math.sqrt(Math.abs(w)), signed), now = `${at} ${signed} ${theme}`;
+      if (this.shades[i] !== now) {  // of many tokens few change: the others are left alone
+        this.shades[i] = now;
+        element.style.setProperty("background", rgb(colors, at));
+        element.style.setProperty("color", inkOn(colors, at));
+      }
+      const pressed = i === chosen ? "true" : "false";
+      if (element.getAttribute("aria-pressed") !== pressed) {
+        element.setAttribute("aria-pressed", pressed);
+        element.tabIndex = i === chosen ? 0 : -1;
+      }
     });
+    const other = !same || this.chosen !== chosen;
     this.chosen = chosen;
     this.arcs(from.map((w) => w / most), signed);
     this.list(view, signed);
+    const scroller = this.inner.parentElement, x = this.places[chosen];
+    if (other && (x < scroller.scrollLeft || x > scroller.scrollLeft + scroller.clientWidth)) scroller.scrollLeft = x - scroller.clientWidth / 2;
   }
 
   arcs(from, signed) {
-    const places = [...this.tokens.children].map((e) => e.offsetLeft + e.offsetWidth / 2);
-    const width = this.tokens.scrollWidth, x0 = places[this.chosen], colors = palette(signed);
+    if (this.placedFor !== this.tokens.firstChild || this.placedAt !== this.element.clientWidth) {  // places change with the tokens and the page alone
+      this.placedFor = this.tokens.firstChild, this.placedAt = this.element.clientWidth;
+      this.places = [...this.tokens.children].map((e) => e.offsetLeft + e.offsetWidth / 2);
+      this.width = this.tokens.scrollWidth;
+    }
+    const { places, width } = this, x0 = places[this.chosen], colors = palette(signed);
     const shown = top(from, MOST_ARCS).filter(([, w]) => Math.abs(w) >= LEAST);
     const farthest = Math.max(40, ...shown.map(([j]) => Math.abs(places[j] - x0)));
     const height = Math.min(130, 30 + farthest / 2.6), base = height;

@@ -62,6 +62,7 @@ export class AtlasCanvas {
     for (let r = 0; r < rows; ++r) context.fillText(data.layers[r], MARGIN / 2 - 2, MARGIN + r * (tile + GAP) + tile / 2);
     this.pictures ??= this.sheet();
     const colors = palette(), values = data.summary[this.color];
+    const [accent, line, veil, warn] = ["--accent", "--line", "--veil", "--warn"].map(css);
     for (let r = 0; r < rows; ++r)
       for (let i = 0; i < data.heads; ++i) {
         const x = MARGIN + i * (tile + GAP), y = MARGIN + r * (tile + GAP), off = isOff(this.off, data.layers[r], i + 1);
@@ -77,14 +78,14 @@ export class AtlasCanvas {
           context.drawImage(this.pictures, i * data.side, r * data.side, data.side, data.side, x, y, tile, tile);
         }
         if (off) {
-          context.fillStyle = css("--veil"), context.fillRect(x, y, tile, tile);
-          context.strokeStyle = css("--warn"), context.lineWidth = 2;
+          context.fillStyle = veil, context.fillRect(x, y, tile, tile);
+          context.strokeStyle = warn, context.lineWidth = 2;
           context.beginPath(), context.moveTo(x + 3, y + 3), context.lineTo(x + tile - 3, y + tile - 3), context.moveTo(x + tile - 3, y + 3), context.lineTo(x + 3, y + tile - 3), context.stroke();
         }
         const chosen = data.layers[r] === this.layer && (this.head === i + 1 || this.head === "mean");
         const over = this.over && this.over[0] === data.layers[r] && this.over[1] === i + 1;
         context.lineWidth = chosen ? 2.5 : 1;
-        context.strokeStyle = chosen || over ? css("--accent") : css("--line");
+        context.strokeStyle = chosen || over ? accent : line;
         const o = chosen ? 0.5 : -0.5;
         context.strokeRect(x - o, y - o, tile + 2 * o, tile + 2 * o);
       }

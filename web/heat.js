@@ -6,9 +6,15 @@ import { exact, largest, percent, placedLabels } from "./numbers.js";
 const FONT = "12px ui-sans-serif, system-ui, sans-serif";
 const LONGEST_LABEL = 110, LEAST_FOR_LABELS = 9, GAP = 6;
 
-// "root" and "linear": how a weight becomes a color. Signed numbers are measured by their largest.
+// How a weight becomes a color: "root", "linear", or "most", the root of its share of the largest, for texts so long that
+// every weight is small. Signed numbers are measured by their largest.
 export function bytesOf(view, scale, signed) {
-  const most = signed ? largest(view.weights) || 1 : 1, out = new Uint8Array(view.weights.length);
+  const most = signed || scale === "most" ? largest(view.weights) || 1 : 1, out = new Uint8Array(view.weights.length);
+  if (!signed) {
+    const root = scale !== "linear";
+    for (let i = 0; i < out.length; ++i) out[i] = 255 * (root ? Math.sqrt(view.weights[i] / most) : view.weights[i]) + 0.5;
+    return out;
+  }
   for (let i = 0; i < out.length; ++i) {
     const w = view.weights[i] / most;
     out[i] = shade(scale === "linear" ? w : Math.sign(w) * Math.sqrt(Math.abs(w)), signed);
@@ -44,7 +50,8 @@ export class Heat {
   layout(available) {
     const { n } = this.view, measure = document.createElement("canvas").getContext("2d");
     measure.font = FONT;
-    const widest = Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
+    const narrow = (available - LONGEST_LABEL) / n < LEAST_FOR_LABELS / 2 && !this.zoom;  // too many for labels: no need to measure them
+    const widest = narrow ? 12 : Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
     let cell = Math.max(1, Math.min(40, (available - widest - GAP) / n));
     if (this.zoom) cell = Math.max(cell, this.zoom);
     const labelled = cell >= LEAST_FOR_LABELS;
@@ -157,6 +164,6 @@ export function legend(scale, signed, most = 1) {
   const colors = palette(signed), steps = signed ? [-1, -0.5, -0.1, 0, 0.1, 0.5, 1] : [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
   return h("div", { class: "legend", "aria-hidden": "true" }, steps.map((v) => {
     const at = shade(scale === "linear" ? v : Math.sign(v) * Math.sqrt(Math.abs(v)), signed);
-    return h("span", {}, h("i", { style: { background: rgb(colors, at) } }), signed ? (v * most).toPrecision(1) : `${100 * v}%`);
+    return h("span", {}, h("i", { style: { background: rgb(colors, at) } }), signed ? (v * most).toPrecision(1) : `${Number((100 * v * most).toPrecision(2))}%`);
   }));
 }

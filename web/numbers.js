@@ -7,12 +7,15 @@ export function fromBase64(text) {
   return bytes;
 }
 
+let halves = null;  // what each of the 65,536 float16 numbers is
+
 export function halvesToFloats(bytes) {
-  const halves = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2), out = new Float32Array(halves.length);
-  for (let i = 0; i < out.length; ++i) {
-    const half = halves[i], exponent = (half >> 10) & 31, fraction = half & 1023, sign = half & 0x8000 ? -1 : 1;
-    out[i] = sign * (exponent === 0 ? fraction * 2 ** -24 : exponent === 31 ? Infinity : (1 + fraction / 1024) * 2 ** (exponent - 15));
-  }
+  halves ??= Float32Array.from({ length: 65536 }, (_, half) => {
+    const exponent = (half >> 10) & 31, fraction = half & 1023, sign = half & 0x8000 ? -1 : 1;
+    return sign * (exponent === 0 ? fraction * 2 ** -24 : exponent === 31 ? Infinity : (1 + fraction / 1024) * 2 ** (exponent - 15));
+  });
+  const given = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2), out = new Float32Array(given.length);
+  for (let i = 0; i < out.length; ++i) out[i] = halves[given[i]];
   return out;
 }
 

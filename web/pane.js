@@ -48,7 +48,7 @@ export class Pane {
     this.atlas.show(this.data, { color: s.color, layer: this.layer, head: this.number, off: s.off });
     this.heat.show(this.view, { scale: s.scale, signed: this.signed, chosen: this.chosen, zoom: Number(s.zoom), title: this.title.textContent });
     this.arcs.show(this.view, { chosen: this.chosen, signed: this.signed });
-    replace(this.legend, legend(s.scale, this.signed, this.signed ? largest(this.view.weights) : 1));
+    replace(this.legend, legend(s.scale, this.signed, this.signed || s.scale === "most" ? largest(this.view.weights) : 1));
   }
 
   // Draws the data with what the state says. What is there at once is drawn at once; exact numbers follow.
@@ -137,7 +137,7 @@ export function paneOptions(models, offers, inFile) {
     field("Atlas by", select(MEASURES, s.color, (color) => set({ color }))),
     choice("[CLS] and [SEP]", [["show", "show"], ["hide", "hide"], ["renormalize", "renormalize", "hide them, and let each row sum to 1 again"]], s.special, (special) => set({ special })),
     choice("Pieces", [["", "as they are"], ["1", "joined to words", "sums over the pieces that are looked at, means over those that look"]], s.words, (words) => set({ words })),
-    choice("Color", [["root", "√ weight"], ["linear", "weight"]], s.scale, (scale) => set({ scale })),
+    choice("Color", [["root", "√ weight"], ["linear", "weight"], ["most", "by the largest", "for long texts, whose weights are all small"]], s.scale, (scale) => set({ scale })),
     field("Zoom", zoom));
   return {
     element,
