@@ -56,3 +56,44 @@ asm(".section .rodata\n.balign 64\n.hidden @symbol@\n.global @symbol@\n@symbol@:
   set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${path} SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${source})
 endfunction()
+
+# bertie_embed_page(target file...): files of web/ become part of the target, as bertie::page_files()
+# (src/explain/page.h), in this order.
+function(bertie_embed_page target)
+  set(table "")
+  set(sections "")
+  set(symbols "")
+  set(paths "")
+  set(number 0)
+  foreach(file ${ARGN})
+    set(symbol bertie_page_${number})
+    set(path ${PROJECT_SOURCE_DIR}/web/${file})
+    string(APPEND sections "asm(\".section .rodata\\n.balign 64\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"\n"
+                           "    \".incbin \\\"${path}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n\"\n"
+                           "    \".byte 0\\n.previous\");\n")
+    string(APPEND symbols "extern const char ${symbol}[], ${symbol}_end[];\n")
+    string(APPEND table "      {\"${file}\", {${symbol}, ${symbol}_end}},\n")
+    list(APPEND paths ${path})
+    math(EXPR number "${number} + 1")
+  endforeach()
+  set(source ${PROJECT_BINARY_DIR}/page_files.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+#include "explain/page.h"
+
+@sections@
+extern "C" {
+@symbols@}
+
+namespace bertie {
+
+std::span<const PageFile> page_files() {
+  static const PageFile files[] = {
+@table@  };
+  return files;
+}
+
+}  // namespace bertie
+]])
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${paths}" SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -197,7 +197,11 @@ std::vector<Command> other_commands() {
        .about =
            "Shows how much each token (row) looks at each other one (column), in percent. Layers and heads "
            "count from 1, as papers do; arrays in JSON and .npy start at 0, as arrays do.\n\n"
-           "--json and --npy give all layers and heads, in the shape (layers, heads, tokens, tokens).",
+           "--json and --npy give all layers and heads, in the shape (layers, heads, tokens, tokens).\n\n"
+           "--svg and --png draw all heads, the heads of --layer, or the one of --layer and --head. --html "
+           "writes the page of `bertie view` with these weights in it: one file that opens from disk, "
+           "without "
+           "any network; with --layer it has that layer alone, which long texts need.",
        .options =
            {{.name = "layer",
              .letter = 'l',
@@ -222,6 +226,12 @@ std::vector<Command> other_commands() {
              .argument = "FILE",
              .help = "write all weights to FILE, for NumPy",
              .to = &Settings::npy},
+            {.name = "html",
+             .argument = "FILE",
+             .help = "write a page to look at them with, in one file",
+             .to = &Settings::html},
+            {.name = "svg", .argument = "FILE", .help = "draw them, for a paper", .to = &Settings::svg},
+            {.name = "png", .argument = "FILE", .help = "draw them, for a slide", .to = &Settings::png},
             force_option(),
             without_option(),
             rollout_option(),
@@ -236,7 +246,11 @@ std::vector<Command> other_commands() {
                     {"bertie attend -m bert-base-uncased --gradient river \"He sat by the [MASK].\"",
                      "which weights make it likely"},
                     {"bertie attend -m all-MiniLM-L6-v2 --npy weights.npy \"You found me.\"",
-                     "everything, for NumPy"}},
+                     "everything, for NumPy"},
+                    {"bertie attend -m all-MiniLM-L6-v2 --html seen.html \"You found me.\"",
+                     "a page to open or to send"},
+                    {"bertie attend -m all-MiniLM-L6-v2 --layer 5 --head 3 --svg head.svg \"You found me.\"",
+                     "a picture"}},
        .run = attend_command},
       {.name = "explain",
        .words = "[TEXT]",
@@ -433,8 +447,8 @@ std::vector<Command> other_commands() {
              .least = 1,
              .most = 4096},
             {.name = "bf16",
-             .help =
-                 "for pretrain: products of bf16, sums of fp32: faster on CPUs that have them (AVX512_BF16, AMX)",
+             .help = "for pretrain: products of bf16, sums of fp32: faster on CPUs that have them "
+                     "(AVX512_BF16, AMX)",
              .to = &Settings::bf16},
             {.name = "recompute",
              .help = "for pretrain: compute layers again on the way back",

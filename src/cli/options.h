@@ -31,6 +31,7 @@ struct Settings {
 
   std::vector<std::string> files;
   std::optional<std::string> pair, vocab, npy, query;
+  std::optional<std::string> html, svg, png;  // attend
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
 
@@ -92,7 +93,7 @@ struct Settings {
   std::optional<size_t> port, max_body, max_connections, max_connections_per_address, queue, batch_tokens,
       max_inputs, max_tokens, max_top_k;
   std::optional<double> request_timeout, idle_timeout, write_timeout, queue_timeout, drain_timeout;
-  bool log = false;
+  bool log = false, no_open = false;
 
   bool man = false, markdown = false;  // help
 
@@ -216,6 +217,7 @@ int tag_command(const Settings& settings);
 int answer_command(const Settings& settings);
 int generate_command(const Settings& settings);
 int serve_command(const Settings& settings);
+int view_command(const Settings& settings);
 int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int heads_command(const Settings& settings);

@@ -93,6 +93,44 @@ std::vector<Command> serve_commands() {
                      "and from elsewhere"}},
        .run = serve_command,
        .variables = true},
+      {.name = "view",
+       .words = "[TEXT]",
+       .most_words = 1,
+       .summary = "watch attention work, in a browser",
+       .about = "Starts the service of `bertie serve` at a free port of this machine, prints the link to its "
+                "page, "
+                "and opens it where there is a desktop. The page shows every head of the text at once and "
+                "each one "
+                "large, walks through attention step by step, compares mechanisms, and lets one try the "
+                "tasks that "
+                "the model can do: docs/seeing.md. It needs no network.",
+       .options =
+           {{.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair},
+            {.name = "layer",
+             .letter = 'l',
+             .argument = "L",
+             .help = "layer to open with, from 1",
+             .standard = "5",
+             .to = &Settings::layer,
+             .least = 1},
+            {.name = "head",
+             .argument = "H",
+             .help = "head to open with, from 1",
+             .standard = "3",
+             .to = &Settings::head,
+             .least = 1},
+            {.name = "port",
+             .argument = "N",
+             .help = "port to listen at",
+             .standard = "any that is free",
+             .to = &Settings::port,
+             .most = 65535},
+            {.name = "no-open", .help = "only print the link", .to = &Settings::no_open},
+            precision_option()},
+       .examples = {{"bertie view -m bert-base-uncased \"The bank deposited the money near the river bank.\"",
+                     "opens the page"},
+                    {"bertie view -m bert-base-uncased --no-open", "prints its link"}},
+       .run = view_command},
   };
 }
 

@@ -44,33 +44,42 @@ std::string kind_of(const std::vector<WhichHead>& off) {
   return kind;
 }
 
+std::string attention_key(const Fields& fields) {
+  json key = json::array();
+  for (const char* name : {"text", "pair", "without"})
+    key.push_back(fields.has(name) ? fields.at(name) : json());
+  return key.dump();
+}
+
 namespace {
 
 Async<HttpReply> rollout_of_text(Call& call) {
   const Fields fields = call.fields();
-  fields.only({"model", "text", "pair", "layer", "without"});
+  fields.only({"model", "text", "pair", "layer", "without", "format", "precision"});
   const ModelPointer model = call.service.models.find(fields.string("model", ""));
   const Config& config = model->all.model().config();
   const std::string text = fields.string("text");
   const auto pair = pair_of(fields);
   const size_t layers = fields.whole("layer", config.depth(), 1, config.depth());
+  const NumberFormat format = number_format_of(fields, {"float32", "float16"});
   const std::vector<WhichHead> off = heads_off_of(fields, config);
   const size_t n = length_of(call, model->all, text, pair);
   check_weights(layers, config.heads, n);
   AttendOptions options;
   for (size_t layer = 0; layer < layers; ++layer) options.layers.push_back(layer);
-  const std::string body = co_await call.run_alone<std::string>(model, n, [&](const TextModel& m) {
+  co_return co_await call.run_alone<HttpReply>(model, n, [&](const TextModel& m) {
     const TextModel used = m.without(off);
     const Attention a = pair ? used.attend(text, *pair, options) : used.attend(text, options);
+    const Grid all = rollout(a, layers);
+    if (format.npy) return npy_reply(all, format.precision);
     JsonWriter out;
     out.begin_object().field("model", model->name).field("tokens", a.tokens).field("ids", a.encoding.ids);
     out.field("types", a.encoding.types).key("offsets").begin_array();
     for (Offset offset : a.encoding.offsets)
       out.begin_array().value(offset.begin).value(offset.end).end_array();
-    out.end_array().field("layer", layers).field("weights", Matrix<const float>(rollout(a, layers)));
-    return out.end_object().take();
+    out.end_array().field("layer", layers).field("weights", Matrix<const float>(all)).end_object();
+    return json_reply(out.take());
   });
-  co_return json_reply(body);
 }
 
 // {"task": "fill-mask", "mask": 1, "token": "river"} or {"task": "classify", "label": "positive"}; without
@@ -99,12 +108,11 @@ Async<HttpReply> gradient(Call& call) {
   const std::string text = fields.string("text");
   const auto pair = pair_of(fields);
   const GradientOptions options{.layers = numbers_of(fields, "layers", config.depth())};
-  AttentionReply reply{
-      .attention = {}, .heads = numbers_of(fields, "heads", config.heads), .model = model->name};
-  reply.npy = fields.choice("format", "json", {"json", "npy"}) == "npy";
-  reply.precision = fields.choice("precision", "float32", {"float32", "float16"});
-  if (!reply.npy && reply.precision != "float32")
-    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  AttentionReply reply{.attention = {},
+                       .layers = options.layers,
+                       .heads = numbers_of(fields, "heads", config.heads),
+                       .model = model->name};
+  reply.format = number_format_of(fields, {"float32", "float16"});
   const std::vector<WhichHead> off = heads_off_of(fields, config);
   const size_t n = length_of(call, model->all, text, pair);
   check_weights(config.depth(), config.heads, n);
@@ -125,7 +133,7 @@ Async<HttpReply> gradient(Call& call) {
   more.begin_object().field("prediction", found.name).field("logit", found.logit).end_object();
   const std::string fields_of_it = more.take();
   reply.more_fields = fields_of_it.substr(1, fields_of_it.size() - 2) + ",";
-  reply.attention = std::move(found.attention);
+  reply.attention = std::make_shared<const Attention>(std::move(found.attention));
   co_return attention_reply(std::move(reply));
 }
 

@@ -51,6 +51,13 @@ constexpr size_t kMostWeights = (size_t{256} << 20) / 4;  // of attention, in on
 
 enum class Number { kFloat32, kFloat16, kByte };
 
+Number number_named(std::string_view name) {
+  return name == "float32" ? Number::kFloat32 : name == "float16" ? Number::kFloat16 : Number::kByte;
+}
+const char* numpy_name(Number number) {
+  return number == Number::kFloat32 ? "<f4" : number == Number::kFloat16 ? "<f2" : "|u1";
+}
+
 std::string bytes_of(std::span<const float> weights, Number number) {
   std::string out;
   if (number == Number::kFloat32)
@@ -68,14 +75,15 @@ std::string bytes_of(std::span<const float> weights, Number number) {
 // One head after the other: all of them may be hundreds of megabytes of text.
 class HeadByHead {
  public:
-  HeadByHead(Attention attention, std::vector<size_t> heads)
-      : attention_(std::move(attention)), heads_(std::move(heads)) {}
+  HeadByHead(AttentionCache::Pointer attention, std::vector<size_t> layers, std::vector<size_t> heads)
+      : attention_(std::move(attention)), layers_(std::move(layers)), heads_(std::move(heads)) {}
 
-  const Attention& attention() const { return attention_; }
+  const Attention& attention() const { return *attention_; }
+  const std::vector<size_t>& layers() const { return layers_; }
   const std::vector<size_t>& heads() const { return heads_; }
   bool next(Matrix<const float>& weights) {
-    if (next_ == attention_.kept.size() * heads_.size()) return false;
-    weights = attention_.at(attention_.kept[next_ / heads_.size()], heads_[next_ % heads_.size()]);
+    if (next_ == layers_.size() * heads_.size()) return false;
+    weights = attention_->at(layers_[next_ / heads_.size()], heads_[next_ % heads_.size()]);
     return ++next_, true;
   }
   bool first_of_layer() const { return next_ % heads_.size() == 1 || heads_.size() == 1; }
@@ -83,8 +91,8 @@ class HeadByHead {
   size_t given() const { return next_; }
 
  private:
-  Attention attention_;
-  std::vector<size_t> heads_;
+  AttentionCache::Pointer attention_;
+  std::vector<size_t> layers_, heads_;
   size_t next_ = 0;
 };
 
@@ -97,7 +105,7 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
   for (Offset offset : a.encoding.offsets)
     head.begin_array().value(offset.begin).value(offset.end).end_array();
   head.end_array().key("layers").begin_array();
-  for (size_t layer : a.kept) head.value(layer + 1);
+  for (size_t layer : heads->layers()) head.value(layer + 1);
   head.end_array().key("heads").begin_array();
   for (size_t h : heads->heads()) head.value(h + 1);
   head.end_array().key("weights");
@@ -119,10 +127,8 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
 
 HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
   const Attention& a = heads->attention();
-  const size_t shape[] = {a.kept.size(), heads->heads().size(), a.n(), a.n()};
-  HttpReply reply{.body = io::npy_header(shape, number == Number::kFloat32   ? "<f4"
-                                                : number == Number::kFloat16 ? "<f2"
-                                                                             : "|u1"),
+  const size_t shape[] = {heads->layers().size(), heads->heads().size(), a.n(), a.n()};
+  HttpReply reply{.body = io::npy_header(shape, numpy_name(number)),
                   .type = "application/x-npy",
                   .holds = a.weights.size() * sizeof(float)};
   // What the numbers are of does not go into an array.
@@ -148,19 +154,22 @@ Async<HttpReply> attention(Call& call) {
   const auto pair = pair_of(fields);
   AttendOptions options{.layers = numbers_of(fields, "layers", config.depth())};
   std::vector<size_t> heads = numbers_of(fields, "heads", config.heads);
-  const std::string format = fields.choice("format", "json", {"json", "npy"});
-  const std::string precision = fields.choice("precision", "float32", {"float32", "float16", "uint8"});
-  if (format == "json" && precision != "float32")
-    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  const NumberFormat format = number_format_of(fields, {"float32", "float16", "uint8"});
   const size_t n = length_of(call, model->all, text, pair);
   check_weights(options.layers.size(), config.heads, n);
   heads_off_of(fields, config);  // whatever is wrong with them, before the work
-  Attention found = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
-    const TextModel used = model_for(m, fields);
-    return pair ? used.attend(text, *pair, options) : used.attend(text, options);
-  });
-  AttentionReply reply{.attention = std::move(found), .heads = std::move(heads), .model = model->name};
-  reply.npy = format == "npy", reply.precision = precision;
+  AttentionReply reply{.attention = call.service.attention_cache.find({model, attention_key(fields)}),
+                       .layers = options.layers,
+                       .heads = std::move(heads),
+                       .model = model->name,
+                       .format = format};
+  if (!reply.attention) {
+    Attention made = co_await call.run_alone<Attention>(model, n, [&](const TextModel& m) {
+      const TextModel used = model_for(m, fields);
+      return pair ? used.attend(text, *pair, options) : used.attend(text, options);
+    });
+    reply.attention = std::make_shared<const Attention>(std::move(made));
+  }
   co_return attention_reply(std::move(reply));
 }
 
@@ -269,12 +278,26 @@ void check_weights(size_t layers, size_t heads, size_t tokens) {
                        "layers");
 }
 
+NumberFormat number_format_of(const Fields& fields, std::initializer_list<const char*> precisions) {
+  const NumberFormat format{fields.choice("format", "json", {"json", "npy"}) == "npy",
+                            fields.choice("precision", "float32", precisions)};
+  if (!format.npy && format.precision != "float32")
+    throw RequestError(422, "`precision` is for the format npy: JSON has all digits", "precision");
+  return format;
+}
+
+HttpReply npy_reply(const Grid& numbers, const std::string& precision) {
+  const size_t shape[] = {numbers.rows, numbers.cols};
+  const Number number = number_named(precision);
+  return {.body = io::npy_header(shape, numpy_name(number)) + bytes_of(numbers.values, number),
+          .type = "application/x-npy"};
+}
+
 HttpReply attention_reply(AttentionReply reply) {
-  auto all = std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.heads));
-  if (!reply.npy) return attention_json(all, reply.model, reply.more_fields);
-  return attention_npy(all, reply.precision == "float32"   ? Number::kFloat32
-                            : reply.precision == "float16" ? Number::kFloat16
-                                                           : Number::kByte);
+  auto all = 
+      std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.layers), std::move(reply.heads));
+  if (!reply.format.npy) return attention_json(all, reply.model, reply.more_fields);
+  return attention_npy(all, number_named(reply.format.precision));
 }
 
 std::span<const Route> inside_routes() { return kRoutes; }

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "bertie/json_writer.h"
-#include "serve/base64.h"
+#include "io/base64.h"
 #include "serve/texts.h"
 
 namespace bertie::serve {
@@ -21,7 +21,7 @@ Async<HttpReply> embeddings(Call& call) {
   for (size_t i = 0; i < rows.size(); ++i) {
     out.begin_object().field("object", "embedding").field("index", i).key("embedding");
     if (format == "base64")
-      out.value(base64(std::as_bytes(std::span(rows[i]))));
+      out.value(io::base64(std::as_bytes(std::span(rows[i]))));
     else
       out.value(rows[i]);
     out.end_object();

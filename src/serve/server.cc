@@ -23,7 +23,8 @@ constexpr int kRetrySeconds = 1;
 std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (std::span<const Route> some :
-       {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(), heads_routes(), status_routes()})
+       {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(), heads_routes(), see_routes(),
+        page_routes(), status_routes()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -121,8 +122,10 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
+bool takes_more(const Route& route) { return route.path.ends_with('/') && route.path != "/"; }
+
 bool matches(const Route& route, std::string_view path) {
-  return route.path.ends_with('/') ? path.size() > route.path.size() && path.starts_with(route.path)
+  return takes_more(route) ? path.size() > route.path.size() && path.starts_with(route.path)
                                    : path == route.path;
 }
 
@@ -197,7 +200,7 @@ const Route* Server::State::find(const HttpRequest& request, std::string& below)
     methods +=
         fmt::format("{}{}", methods.empty() ? "" : ", ", route.method == "GET" ? "GET, HEAD" : route.method);
     if (route.method != request.method) continue;
-    if (route.path.ends_with('/')) {
+    if (takes_more(route)) {
       const auto decoded = percent_decoded(std::string_view(request.path).substr(route.path.size()));
       if (!decoded || decoded->empty()) break;
       below = *decoded;

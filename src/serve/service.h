@@ -11,6 +11,7 @@
 #include "bertie/model.h"
 #include "bertie/serve.h"
 #include "serve/async.h"
+#include "serve/attention_cache.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
@@ -37,6 +38,8 @@ std::span<const Route> tei_routes();
 std::span<const Route> pipeline_routes();
 std::span<const Route> inside_routes();  // attention, explain, senses, score, next-sentence
 std::span<const Route> heads_routes();   // rollout, gradient
+std::span<const Route> see_routes();     // atlas, mechanisms
+std::span<const Route> page_routes();    // the page at /
 std::span<const Route> status_routes();  // health, metrics, openapi.json
 
 struct Service {
@@ -44,6 +47,7 @@ struct Service {
   RequestLimits limits;
   Metrics metrics;
   Models models;
+  AttentionCache attention_cache;
   std::unique_ptr<Queue> queue;
   std::function<void(std::function<void()>)> post;
   std::function<bool()> is_ready;

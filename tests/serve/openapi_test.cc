@@ -91,6 +91,7 @@ std::string filled(std::string path, const std::string& task) {
     if (const size_t at = path.find(what); at != path.npos) path.replace(at, what.size(), with);
   };
   replace("{task}", task);
+  replace("{file}", "app.js");
   std::string model = "sentence-similarity-bert";
   for (const auto& [kind, name] : {std::pair("fill-mask", "fill-mask-bert"),
                                    {"question-answering", "question-answering-bert"},
@@ -118,7 +119,8 @@ TEST_F(OpenApi, HasTheRoutesOfTheServerAndNoOthers) {
       described.insert((method == "post" ? "POST " : "GET ") + route);
     }
   for (auto routes : {serve::openai_routes(), serve::tei_routes(), serve::pipeline_routes(),
-                      serve::inside_routes(), serve::heads_routes(), serve::status_routes()})
+                      serve::inside_routes(), serve::heads_routes(), serve::see_routes(),
+                      serve::page_routes(), serve::status_routes()})
     for (const serve::Route& route : routes)
       there.insert(std::string(route.method) + " " + std::string(route.path));
   EXPECT_EQ(described, there);

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bertie/draw.h"
+#include "bertie/files.h"
 #include "cli/commands/attention_sums.h"
 #include "cli/output_file.h"
 #include "cli/task.h"
@@ -30,6 +32,33 @@ void print_top(const std::vector<std::string>& tokens, Matrix<const float> weigh
   }
 }
 
+// Layers and heads of the options count from 1.
+DrawOptions drawn(const Settings& settings) {
+  const auto from_0 = [](std::optional<size_t> number) {
+    return number ? std::optional(*number - 1) : std::nullopt;
+  };
+  return {.layer = from_0(settings.layer), .head = from_0(settings.head)};
+}
+
+// --html, --svg and --png: whichever were asked for.
+void write_pictures(const Settings& settings, const Attention& attention, const std::string& text) {
+  const auto write = [&](const std::optional<std::string>& path, const auto& make) {
+    if (!path) return;
+    const std::string bytes = make();
+    write_file(*path, bytes);
+    if (settings.verbose) say("{}: {}\n", printable(*path), size_text(bytes.size()));
+  };
+  write(settings.html, [&] {
+    HtmlOptions options{.model = "", .text = text, .pair = {}, .show = drawn(settings)};
+    const std::string name = model_name(settings);
+    options.model = std::string_view(name).substr(name.find_last_of('/') + 1);
+    if (settings.pair) options.pair = *settings.pair;
+    return attention_html(attention, options);
+  });
+  write(settings.svg, [&] { return attention_svg(attention, drawn(settings)); });
+  write(settings.png, [&] { return attention_png(attention, drawn(settings)); });
+}
+
 }  // namespace
 
 int attend_command(const Settings& settings) {
@@ -41,13 +70,23 @@ int attend_command(const Settings& settings) {
     throw UsageError(fmt::format("{} gives all layers and heads, so --layer, --head and --top have no place",
                                  settings.json ? "--json" : "--npy"),
                      "leave them out; layer L and head H are weights[L-1][H-1] there");
-  if (settings.npy) check_output(settings, *settings.npy);  // before the work
+  const bool pictures = settings.html || settings.svg || settings.png;
+  if (pictures && settings.head && !settings.layer)
+    throw UsageError("a picture of a head needs its layer", "--layer L --head H");
+  if (pictures && settings.top)
+    throw UsageError("--top is for the terminal, and has no place in a picture", "leave it out");
+  for (const auto& path : {settings.npy, settings.html, settings.svg, settings.png})
+    if (path) check_output(settings, *path);  // before the work
   const TextModel model = load_model(settings);
   const Config& config = model.model().config();
   check_layer_and_head(settings, config.depth(), config.heads, "this model");
   const std::string text = valid_text(settings, settings.words[0], "the text");
   if (sums) return show_attention_sums(settings, model, text);
-  const Attention attention = settings.pair ? model.attend(text, *settings.pair) : model.attend(text);
+  AttendOptions options;
+  if (settings.layer && pictures) options.layers = {*settings.layer - 1};
+  const Attention attention =
+      settings.pair ? model.attend(text, *settings.pair, options) : model.attend(text, options);
+  if (pictures) write_pictures(settings, attention, text);
   if (settings.npy) {
     NpyOutput file(settings, {attention.heads, attention.n(), attention.n()});
     file.add(attention.weights);
@@ -60,7 +99,7 @@ int attend_command(const Settings& settings) {
     write_json(attention, input_of(text, settings.pair), [](std::string_view piece) { print(piece); });
     print("\n");
   }
-  if (everything) return 0;
+  if (everything || pictures) return 0;
 
   const size_t layer = settings.layer.value_or(attention.layers) - 1;
   const std::vector<float> mean = settings.head ? std::vector<float>() : mean_over_heads(attention, layer);

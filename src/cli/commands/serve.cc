@@ -1,8 +1,10 @@
-// bertie serve
+// bertie serve, and bertie view, which is the same with a page that opens
 #include "bertie/serve.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/task.h"
 #include "cli/terminal/terminal.h"
 
 namespace bertie::cli {
@@ -104,29 +107,50 @@ std::string link_to(const ServeOptions& options, uint16_t port) {
   return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-}  // namespace
+// A text as an address has it.
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       c == '.' || c == '-' || c == '_';
+    out += plain ? std::string(1, c) : fmt::format("%{:02X}", uint8_t(c));
+  }
+  return out;
+}
 
-int serve_command(const Settings& settings) {
-  // Signals are waited for below; the server's threads, which begin with this mask, never see them.
+// In the desktop's browser, where there is a desktop. Whether it opens is not ours to wait for: the link is
+// printed.
+void open_in_browser(const std::string& link) {
+  if (!std::getenv("DISPLAY") && !std::getenv("WAYLAND_DISPLAY")) return;
+  posix_spawn_file_actions_t quiet;
+  posix_spawn_file_actions_init(&quiet);
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    posix_spawn_file_actions_addopen(&quiet, stream, "/dev/null", stream ? O_WRONLY : O_RDONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  std::string name = "xdg-open", address = link;
+  char* arguments[] = {name.data(), address.data(), nullptr};
+  pid_t process = 0;
+  posix_spawnp(&process, name.c_str(), &quiet, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&quiet);
+}
+
+// Signals are waited for in serve_until_stopped; the server's threads, which begin with this mask, never see
+// them.
+sigset_t block_signals() {
   sigset_t stop;
   sigemptyset(&stop);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  return stop;
+}
 
-  raise_descriptor_limit();
-  const ServeOptions options = options_of(settings);
-  const auto start = std::chrono::steady_clock::now();
-  Server server(options);
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const Style style = Style::for_errors();
-  if (!settings.quiet) {
-    say("bertie serves {} at {}  ({:.0f} ms)\n", fmt::join(server.models(), ", "),
-        style.accent(link_to(options, server.port())), 1000 * took);
-    if (options.address == "127.0.0.1" && options.socket < 0)
-      say("{}\n",
-          style.dim("Only this machine reaches it; --address 0.0.0.0 opens it, --keys FILE asks for a key. "
-                    "Ctrl-C ends it."));
-  }
+int serve_until_stopped(const Settings& settings, Server& server, const sigset_t& stop) {
   for (;;) {
     int signal = 0;
     sigwait(&stop, &signal);
@@ -147,6 +171,51 @@ int serve_command(const Settings& settings) {
     if (!whole) warn("some requests were cut");
     return whole ? 0 : 1;
   }
+}
+
+}  // namespace
+
+int serve_command(const Settings& settings) {
+  const sigset_t stop = block_signals();
+  raise_descriptor_limit();
+  const ServeOptions options = options_of(settings);
+  const auto start = std::chrono::steady_clock::now();
+  Server server(options);
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Style style = Style::for_errors();
+  if (!settings.quiet) {
+    say("bertie serves {} at {}  ({:.0f} ms)\n", fmt::join(server.models(), ", "),
+        style.accent(link_to(options, server.port())), 1000 * took);
+    say("{}\n", style.dim("Open it in a browser to watch attention work."));
+    if (options.address == "127.0.0.1" && options.socket < 0)
+      say("{}\n",
+          style.dim("Only this machine reaches it; --address 0.0.0.0 opens it, --keys FILE asks for a key. "
+                    "Ctrl-C ends it."));
+  }
+  return serve_until_stopped(settings, server, stop);
+}
+
+int view_command(const Settings& settings) {
+  const sigset_t stop = block_signals();
+  ServeOptions options;
+  if (names_model(settings)) options.models.push_back(named_model(settings, model_name(settings)));
+  options.port = uint16_t(settings.port.value_or(0));
+  if (settings.threads) options.threads = int(*settings.threads);
+  options.format = weight_format(settings);
+  Server server(options);
+  std::string link = link_to(options, server.port()) + "/";
+  const auto add = [&](const char* name, std::string_view value) {
+    link += fmt::format("{}{}={}", link.find('#') == link.npos ? "#" : "&", name, percent_encoded(value));
+  };
+  if (!settings.words.empty()) add("text", valid_text(settings, settings.words[0], "the text"));
+  if (settings.pair) add("pair", valid_text(settings, *settings.pair, "the second text"));
+  if (settings.layer) add("layer", std::to_string(*settings.layer));
+  if (settings.head) add("head", std::to_string(*settings.head));
+  print("{}\n", link);
+  flush_output();
+  if (!settings.no_open) open_in_browser(link);
+  if (!settings.quiet) say("{}\n", Style::for_errors().dim("Ctrl-C ends it."));
+  return serve_until_stopped(settings, server, stop);
 }
 
 }  // namespace bertie::cli

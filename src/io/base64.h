@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-namespace bertie::serve {
+namespace bertie::io {
 
 std::string base64(std::span<const std::byte> bytes);  // with = at its end
 
-}  // namespace bertie::serve
+}  // namespace bertie::io

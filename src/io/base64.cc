@@ -1,8 +1,8 @@
-#include "serve/base64.h"
+#include "io/base64.h"
 
 #include <cstdint>
 
-namespace bertie::serve {
+namespace bertie::io {
 
 std::string base64(std::span<const std::byte> bytes) {
   constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -16,4 +16,4 @@ std::string base64(std::span<const std::byte> bytes) {
   return out;
 }
 
-}  // namespace bertie::serve
+}  // namespace bertie::io
