@@ -22,9 +22,8 @@ constexpr int kRetrySeconds = 1;
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (std::span<const Route> some :
-       {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(), see_routes(), page_routes(),
-        status_routes()})
+  for (std::span<const Route> some : {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(),
+                                      see_routes(), page_routes(), status_routes()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -126,7 +125,7 @@ bool takes_more(const Route& route) { return route.path.ends_with('/') && route.
 
 bool matches(const Route& route, std::string_view path) {
   return takes_more(route) ? path.size() > route.path.size() && path.starts_with(route.path)
-                                   : path == route.path;
+                           : path == route.path;
 }
 
 HttpLimits http_limits(const ServeLimits& l) {
