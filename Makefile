@@ -2,6 +2,7 @@
 PACKAGES := g++ cmake ninja-build pkg-config libhwy-dev libfmt-dev nlohmann-json3-dev libgtest-dev librapidcheck-dev \
             zlib1g-dev liblzma-dev libzstd-dev libcurl4-openssl-dev ca-certificates libboost1.81-dev prometheus-cpp-dev
 MPI_PACKAGES   := libopenmpi-dev openmpi-bin
+PAGE_PACKAGES  := chromium
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
 WERROR   ?= OFF
@@ -24,9 +25,9 @@ test: build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
 # What takes minutes; then the suites again under AddressSanitizer + UBSan, and under ThreadSanitizer.
-test-slow: PACKAGES += $(MPI_PACKAGES)
+test-slow: PACKAGES += $(MPI_PACKAGES) $(PAGE_PACKAGES)
 test-slow: build
-	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R NumbersToWords
+	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R 'NumbersToWords|^page'
 	@for preset in asan-ubsan tsan; do \
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \

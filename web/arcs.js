@@ -12,6 +12,7 @@ export class Arcs {
     this.tokens = h("div", { class: "arcs-tokens", role: "group", "aria-label": "Tokens: choose one to see what it looks at", onkeydown: (event) => this.key(event) });
     this.inner = h("div", { class: "arcs-inner" }, this.drawing, this.tokens);
     this.lists = h("div", { class: "lists" });
+    new ResizeObserver(() => (this.placedFor = null)).observe(this.tokens);
     this.element = h("div", { class: "arcs" }, h("div", { class: "arcs-scroll" }, this.inner), this.lists);
   }
 
@@ -41,13 +42,14 @@ export class Arcs {
     this.chosen = chosen;
     this.arcs(from.map((w) => w / most), signed);
     this.list(view, signed);
+    if (!other) return;
     const scroller = this.inner.parentElement, x = this.places[chosen];
-    if (other && (x < scroller.scrollLeft || x > scroller.scrollLeft + scroller.clientWidth)) scroller.scrollLeft = x - scroller.clientWidth / 2;
+    if (x < scroller.scrollLeft || x > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = x - scroller.clientWidth / 2;
   }
 
   arcs(from, signed) {
-    if (this.placedFor !== this.tokens.firstChild || this.placedAt !== this.element.clientWidth) {  // places change with the tokens and the page alone
-      this.placedFor = this.tokens.firstChild, this.placedAt = this.element.clientWidth;
+    if (this.placedFor !== this.tokens.firstChild) {  // places are asked for when they may have changed, not for every head
+      this.placedFor = this.tokens.firstChild;
       this.places = [...this.tokens.children].map((e) => e.offsetLeft + e.offsetWidth / 2);
       this.width = this.tokens.scrollWidth;
     }

@@ -74,6 +74,7 @@ class Prediction {
       replace(this.body, h("p", { class: "hint" }, canFill ? "Put [MASK] for a word, and the model’s guesses appear here. " : "This model reads, but has no head that says anything. One with a masked language model or a classifier does.", canFill && button("try it", () => set({ text: MASKED, token: "5" }))));
       return null;
     }
+    if (!this.body.firstChild) replace(this.body, h("p", { class: "hint" }, "computing …"));
     try {
       const [plain, changed] = await Promise.all([this.ask(kind, s, []), without.length && this.offers.without ? this.ask(kind, s, without) : null]);
       if (turn !== this.turn) return null;

@@ -36,10 +36,14 @@ export function rgb(colors, index) {
   return `rgb(${colors[3 * index]},${colors[3 * index + 1]},${colors[3 * index + 2]})`;
 }
 
-// Ink that can be read on a color of the palette.
+// Ink that can be read on a color of the palette: of dark and white the one with more contrast (WCAG's formula).
 export function inkOn(colors, index) {
-  const [r, g, b] = [0, 1, 2].map((c) => colors[3 * index + c]);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171c" : "#ffffff";
+  const [r, g, b] = [0, 1, 2].map((c) => {
+    const v = colors[3 * index + c] / 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  });
+  const light = 0.2126 * r + 0.7152 * g + 0.0722 * b, dark = 0.0085;
+  return (light + 0.05) / (dark + 0.05) > 1.05 / (light + 0.05) ? "#14171c" : "#ffffff";
 }
 
 // Bytes through a palette into an image of their size.

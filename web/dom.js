@@ -102,10 +102,12 @@ export function download(name, blob) {
 // A canvas as large as its place, sharp on every screen.
 export function sizeCanvas(canvas, width, height) {
   const ratio = width * height > 4e6 ? 1 : Math.min(window.devicePixelRatio || 1, 3);
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  canvas.style.setProperty("width", `${width}px`);
-  canvas.style.setProperty("height", `${height}px`);
+  const wide = Math.round(width * ratio), high = Math.round(height * ratio);
+  if (canvas.width !== wide || canvas.height !== high) {  // the same size needs no new layout
+    canvas.width = wide, canvas.height = high;
+    canvas.style.setProperty("width", `${width}px`);
+    canvas.style.setProperty("height", `${height}px`);
+  }
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;

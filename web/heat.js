@@ -49,7 +49,7 @@ export class Heat {
 
   layout(available) {
     const { n } = this.view, measure = document.createElement("canvas").getContext("2d");
-    measure.font = FONT;
+    measure.font = `bold ${FONT}`;
     const narrow = (available - LONGEST_LABEL) / n < LEAST_FOR_LABELS / 2 && !this.zoom;  // too many for labels: no need to measure them
     const widest = narrow ? 12 : Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
     let cell = Math.max(1, Math.min(40, (available - widest - GAP) / n));

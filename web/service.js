@@ -175,14 +175,12 @@ export async function mean(data, layer) {
 }
 
 export async function rollout(data) {
-  return kept(data, "rollout", async () => (await askNumbers("rollout", { ...data.question, format: "npy" })).values);
+  return kept(data, "rollout", async () => Float32Array.from((await askJson("rollout", data.question)).weights.flat()));
 }
 
 export async function gradient(data, layer, number, target) {
-  return kept(data, `gradient.${layer}.${number}.${JSON.stringify(target)}`, async () => {
-    const { without, ...q } = data.question;
-    return (await askNumbers("gradient", { ...q, layers: [layer], heads: [number], target, format: "npy" })).values;
-  });
+  return kept(data, `gradient.${layer}.${number}.${JSON.stringify(target)}`, async () =>
+    (await askNumbers("gradient", { ...data.question, layers: [layer], heads: [number], target, format: "npy" })).values);
 }
 
 export function task(name, inputs, { model, parameters } = {}) {

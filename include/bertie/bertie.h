@@ -1,6 +1,7 @@
 #pragma once
 // Everything Bertie offers, in one include. Start at text_model.h. What attention means, as loops to read and
 // to check against, is in attention_reference.h, which is included by name.
+#include "bertie/atlas.h"
 #include "bertie/attention.h"
 #include "bertie/baselines.h"
 #include "bertie/bench.h"
@@ -9,6 +10,7 @@
 #include "bertie/convert.h"
 #include "bertie/data.h"
 #include "bertie/dataset.h"
+#include "bertie/draw.h"
 #include "bertie/dropout.h"
 #include "bertie/error.h"
 #include "bertie/evaluate.h"

@@ -33,7 +33,7 @@ struct NumberFormat {
   bool npy = false;
   std::string precision = "float32";
 };
-NumberFormat number_format_of(const Fields& fields, std::initializer_list<const char*> precisions);
+NumberFormat number_format_of(const Fields& fields, std::initializer_list<std::string_view> precisions);
 HttpReply npy_reply(const Grid& numbers, const std::string& precision);  // float32 or float16
 
 // A reply as /attention's, head by head: all of them may be hundreds of megabytes of text.

@@ -278,7 +278,7 @@ void check_weights(size_t layers, size_t heads, size_t tokens) {
                        "layers");
 }
 
-NumberFormat number_format_of(const Fields& fields, std::initializer_list<const char*> precisions) {
+NumberFormat number_format_of(const Fields& fields, std::initializer_list<std::string_view> precisions) {
   const NumberFormat format{fields.choice("format", "json", {"json", "npy"}) == "npy",
                             fields.choice("precision", "float32", precisions)};
   if (!format.npy && format.precision != "float32")

@@ -239,8 +239,8 @@ Async<HttpReply> question_answering(Asked asked) {
   const size_t tokens = tokenizer.encode(context, {.add_special_tokens = false}).size();
   const size_t windows = tokens <= room ? 1 : 1 + (tokens - room + room - stride - 1) / (room - stride);
   const std::vector<WhichHead> off = asked.without(*model);
-  const auto answer = [&](const TextModel& m) { return m.without(off).answer(question, context, options); };
-  const Answering found = co_await asked.call.run_alone<Answering>(model, windows * window, answer);
+  const auto compute = [&](const TextModel& m) { return m.without(off).answer(question, context, options); };
+  const Answering found = co_await asked.call.run_alone<Answering>(model, windows * window, compute);
   if (found.answers.empty()) co_return json_reply(R"({"score":0.0,"start":0,"end":0,"answer":""})");
   // One object, or a list where more than one was asked for.
   co_return reply_of(found.answers, asked.parameters.has("top_k") && options.top > 1,

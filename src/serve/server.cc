@@ -126,7 +126,7 @@ bool takes_more(const Route& route) { return route.path.ends_with('/') && route.
 
 bool matches(const Route& route, std::string_view path) {
   return takes_more(route) ? path.size() > route.path.size() && path.starts_with(route.path)
-                                   : path == route.path;
+                           : path == route.path;
 }
 
 HttpLimits http_limits(const ServeLimits& l) {

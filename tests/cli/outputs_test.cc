@@ -166,4 +166,26 @@ TEST(Outputs, OfWorkThatIsStoppedBeforeItsFirstRowAreNotThere) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+TEST(Attend, WritesPicturesAndAPage) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const auto attend = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"attend", "-m", model.name(), "you found me"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Result made =
+      attend({"--html", folder / "a.html", "--svg", folder / "a.svg", "--png", folder / "a.png"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(made.out, "");
+  EXPECT_TRUE(read_all(folder / "a.html").starts_with("<!doctype html>"));
+  EXPECT_TRUE(read_all(folder / "a.svg").starts_with("<svg "));
+  EXPECT_TRUE(read_all(folder / "a.png").starts_with("\x89PNG"));
+  EXPECT_NE(attend({"--svg", folder / "a.svg"}).code, 0) << "there is one already";
+  EXPECT_EQ(attend({"--layer", "2", "--head", "1", "--svg", folder / "h.svg"}).code, 0);
+  EXPECT_NE(read_all(folder / "h.svg").find("layer 2, head 1"), std::string::npos);
+  EXPECT_EQ(attend({"--head", "1", "--svg", folder / "n.svg"}).code, 2);
+  EXPECT_EQ(attend({"--top", "1", "--png", folder / "n.png"}).code, 2);
+}
+
 }  // namespace

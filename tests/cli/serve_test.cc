@@ -114,5 +114,30 @@ TEST(Serve, SaysWhatIsWrong) {
   EXPECT_NE(keys.err.find("cannot be read"), std::string::npos) << keys.err;
 }
 
+TEST(View, PrintsALinkToItsTextAndServesIt) {
+  test::TemporaryFolder folder;
+  const std::string path = folder / "link", start = "http://127.0.0.1:";
+  std::string link;
+  test::Reply page, atlas;
+  const auto look = [&](pid_t process) {
+    for (int i = 0; i < 400 && !link.ends_with("\n"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      link = test::read_all(path);
+    }
+    if (link.starts_with(start)) {
+      const auto port = uint16_t(std::stoi(link.substr(start.size())));
+      page = test::get(port, "/");
+      atlas = test::post(port, "/atlas", R"({"text": "You & <me>"})");
+    }
+    kill(process, SIGTERM);
+  };
+  const Result result = test::run({"view", "-m", kModel, "--no-open", "--layer", "2", "You & <me>"},
+                                  {.output_to = path, .meanwhile = look});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(link.starts_with(start) && link.ends_with("/#text=You%20%26%20%3Cme%3E&layer=2\n")) << link;
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(atlas.status, 200);
+}
+
 }  // namespace
 }  // namespace bertie

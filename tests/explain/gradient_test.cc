@@ -140,7 +140,7 @@ TEST(AttentionGradient, IsWhatASingleWeightDoesToTheLogit) {
   double largest = 0;
   for (size_t l = 0; l < weights.layers; ++l)
     for (size_t h = 0; h < weights.heads; ++h)
-      for (const auto [i, j] : {std::pair<size_t, size_t>{row, 2}, {0, 1}, {3, row}, {row, row}, {5, 7}}) {
+      for (const auto& [i, j] : {std::pair<size_t, size_t>{row, 2}, {0, 1}, {3, row}, {row, row}, {5, 7}}) {
         const auto moved = [&](double by) {
           return plain.logit(e, row, size_t(id),
                              [&, l = l, h = h, i = i, j = j](size_t layer, size_t head, Rows& w) {
