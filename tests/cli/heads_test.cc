@@ -117,6 +117,33 @@ TEST(CliHeads, AreShownAsATableAndAsJson) {
   EXPECT_NE(bad.err.find("line 1: 1 column"), std::string::npos) << bad.err;
 }
 
+TEST(CliHeads, TellPronounsApartByGapsRowsAndSayWhichRowIsBad) {
+  const TempFolder folder;
+  const std::string header =
+      "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n";
+  const std::string row = "1\tAnna met Maria when she came.\tshe\t20\tAnna\t0\tTRUE\tMaria\t9\tFALSE\tu\n";
+  const std::string neither =
+      "2\tAnna met Maria when she came.\tshe\t20\tAnna\t0\tFALSE\tMaria\t9\tFALSE\tu\n";
+  const std::string good = folder.write("gap.tsv", header + row + neither).string();
+  const Result table = run({"heads", "-m", golden("fill-mask-bert"), "--gap", good});
+  EXPECT_NE(table.out.find("1 pronouns that mean one of two names"), std::string::npos)
+      << table.out << table.err;
+  const Result reply = run({"heads", "-m", golden("fill-mask-bert"), "--gap", good, "--json", "--no-random"});
+  EXPECT_EQ(json::parse(reply.out)["count"], 1);
+  for (const std::string bad :
+       {"1\tAnna\n", "1\tAnna met Maria\tshe\t20\tAnna\t0\tTRUE\tMaria\t9\tFALSE\tu\n",
+        "1\tAnna met Maria when she came.\tshe\tx\tAnna\t0\tTRUE\tMaria\t9\tFALSE\tu\n"}) {
+    const Result r = run(
+        {"heads", "-m", golden("fill-mask-bert"), "--gap", folder.write("bad.tsv", header + bad).string()});
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("line 2: this is no row of GAP"), std::string::npos) << r.err;
+  }
+  EXPECT_EQ(
+      run({"heads", "-m", golden("fill-mask-bert"), "--gap", folder.write("none.tsv", header).string()}).code,
+      1);
+  EXPECT_EQ(run({"heads", "-m", golden("fill-mask-bert"), "--gap", good, "--each"}).code, 2);
+}
+
 TEST(CliHeads, ArePrunedByNameAndByImportance) {
   const TempFolder folder;
   const std::string to = (folder.path() / "less").string();

@@ -186,6 +186,59 @@ TEST(Heads, SwitchedOffOneByOneChangeTheLoss) {
   EXPECT_NE(to_json(r, "m").find("\"loss_without\""), std::string::npos);
 }
 
+TEST(Heads, TellWhomAPronounMeansAsTheDefinitionSays) {
+  const TextModel model = load(golden("fill-mask-bert"), {.threads = 2});
+  // Places of the pronoun and of two names.
+  const auto example = [](const std::string& text, const std::string& pronoun, const std::string& a,
+                          const std::string& b, bool is_a) {
+    const auto place = [&](const std::string& word) {
+      const auto at = uint32_t(text.find(word));
+      return Offset{at, at + uint32_t(word.size())};
+    };
+    return PronounExample{text, place(pronoun), place(a), place(b), is_a};
+  };
+  const std::vector<PronounExample> examples{
+      example("Anna Lindqvist met Maria when she came.", "she", "Anna Lindqvist", "Maria", true),
+      example("In Gothenburg Karl saw that Erik lost his old boat.", "his", "Karl", "Erik", false),
+      example("He came to the harbour, and Olaf knew Peter.", "He", "Olaf", "Peter", true)};
+  const CoreferenceScore score = judge_coreference(model, examples);
+  EXPECT_EQ(score.count, 3u);
+  EXPECT_DOUBLE_EQ(score.nearest_accuracy, 2.0 / 3);  // the first is nearer to Maria
+  size_t best = 0, reported = 0;
+  for (size_t l = 0; l < 2; ++l)
+    for (size_t h = 0; h < 2; ++h)
+      for (const bool from_name : {false, true}) {
+        size_t right = 0;
+        for (const PronounExample& e : examples) {
+          const Attention a = model.attend(e.text);
+          const auto tokens = [&](Offset at) {
+            std::vector<size_t> out;
+            for (size_t t = 0; t < a.n(); ++t)
+              if (!a.encoding.special(t) && a.encoding.offsets[t].begin >= at.begin &&
+                  a.encoding.offsets[t].end <= at.end)
+                out.push_back(t);
+            return out;
+          };
+          const auto look = [&](Offset from, Offset to) {
+            double sum = 0;
+            for (size_t i : tokens(from))
+              for (size_t j : tokens(to)) sum += double(a.at(l, h)(i, j)) / double(tokens(from).size());
+            return sum;
+          };
+          const bool says_a = from_name ? look(e.a, e.pronoun) > look(e.b, e.pronoun)
+                                        : look(e.pronoun, e.a) > look(e.pronoun, e.b);
+          right += says_a == e.is_a;
+        }
+        best = std::max(best, right);
+        if (score.head == WhichHead{l, h} && score.from_name == from_name) reported = right;
+      }
+  EXPECT_DOUBLE_EQ(score.accuracy, double(best) / 3);
+  EXPECT_EQ(reported, best);
+  EXPECT_TRUE(score.random_accuracy);
+  EXPECT_FALSE(judge_coreference(model, examples, {.random_model = false}).random_accuracy);
+  EXPECT_THROW(judge_coreference(model, {}), Error);
+}
+
 TEST(Heads, HaveTheImportanceThatTheirSlopeSays) {
   const TextModel model = load(golden("text-classification-bert"), {.threads = 1});
   const std::vector<std::string> texts{"Anna came to Gothenburg.", "The harbour is old, and small."};
