@@ -31,13 +31,19 @@ TEST(Prune, WritesAModelThatDoesWhatTheOneWithoutTheHeadsDoes) {
     const Attention a = less.attend(text);
     EXPECT_EQ(a.at(0, 0)(1, 0), off.attend(text).at(0, 0)(1, 0));
     EXPECT_EQ(a.at(0, 1)(1, 0), 0);  // it looks at nothing
-    if (less.can(Head::kClassify)) EXPECT_EQ(to_json(less.classify(text)), to_json(off.classify(text)));
-    if (less.can(Head::kTag)) EXPECT_EQ(to_json(less.tag(text)), to_json(off.tag(text)));
-    if (less.can(Head::kAnswer))
+    if (less.can(Head::kClassify)) {
+      EXPECT_EQ(to_json(less.classify(text)), to_json(off.classify(text)));
+    }
+    if (less.can(Head::kTag)) {
+      EXPECT_EQ(to_json(less.tag(text)), to_json(off.tag(text)));
+    }
+    if (less.can(Head::kAnswer)) {
       EXPECT_EQ(to_json(less.answer("Who?", text)), to_json(off.answer("Who?", text)));
-    if (less.can(Head::kCausalLm))
+    }
+    if (less.can(Head::kCausalLm)) {
       EXPECT_EQ(less.generate(text, {.max_new_tokens = 8}).ids,
                 off.generate(text, {.max_new_tokens = 8}).ids);
+    }
   }
 }
 
