@@ -40,7 +40,7 @@ async function show() {
   replace(main, root);
   try {
     const view = await VIEWS[name][1](root);
-    if (shown.name !== name) return view.stop();
+    if (!root.isConnected) return view.stop();  // another view was chosen meanwhile
     shown = { name, ...view };
     document.documentElement.dataset.ready = name;
   } catch (error) {

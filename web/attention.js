@@ -51,7 +51,7 @@ class Prediction {
   kind(s) {
     const wanted = this.models.find((m) => m.name === s.model) ?? this.models[0];
     const can = (m, what) => m.can.includes(what);
-    if (/\[MASK\]|<mask>/.test(s.text) && can(wanted, "masked language model")) return { name: "fill-mask", model: wanted };
+    if (!s.pair && /\[MASK\]|<mask>/.test(s.text) && can(wanted, "masked language model")) return { name: "fill-mask", model: wanted };
     if (can(wanted, "sequence classification")) return { name: "text-classification", model: wanted };
     return { name: null, model: wanted };
   }
@@ -67,7 +67,7 @@ class Prediction {
   }
 
   async show(s, choose) {
-    const turn = ++this.turn, kind = this.kind(s), heads = kind.model.heads, without = offPairs(s.off, heads);
+    const turn = ++this.turn, kind = this.kind(s), without = offPairs(s.off, kind.model);
     this.showOff(s, kind);
     if (!kind.name) {
       const canFill = kind.model.can.includes("masked language model");
@@ -142,8 +142,7 @@ export async function attentionView(root) {
     const asked = [question({ text: s.text, pair: s.pair, model: s.model }), question({ text: s.text2 || s.text, pair: s.text2 ? "" : s.pair, model: s.model2 || s.model })];
     if (offers.without)
       asked.forEach((q) => {
-        const heads = (models.find((m) => m.name === q.model) ?? models[0]).heads;
-        const off = offPairs(s.off, heads);
+        const off = offPairs(s.off, models.find((m) => m.name === q.model) ?? models[0]);
         if (off.length) q.without = off;
       });
     if (!s.text.trim() && !inFile) return panes[0].tell("Type a text, and press Enter.");

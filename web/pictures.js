@@ -5,12 +5,12 @@ import { bytesOf } from "./heat.js";
 import { exact } from "./numbers.js";
 
 const escape = (text) => String(text).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "").replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-const MOST_CELLS = 10000;  // as rectangles with their values; larger ones are drawn as one image
+const MOST_CELLS = 10000;  // that say their values, too
 
 export function heatSvg(view, { scale, signed, title }) {
   const cell = Math.max(4, Math.min(24, Math.floor(900 / view.n))), bytes = bytesOf(view, scale, signed), colors = palette(signed);
   const margin = cell >= 9 ? 12 + 7 * Math.min(16, Math.max(...view.labels.map((l) => l.length))) : 10, head = 34, size = cell * view.n;
-  const ink = colors === palette(signed) && getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   const paper = getComputedStyle(document.documentElement).getPropertyValue("--card").trim();
   const out = [`<svg xmlns="http://www.w3.org/2000/svg" width="${margin + size + 10}" height="${head + margin + size + 10}" font-family="sans-serif" font-size="${Math.min(12, cell)}">`,
     `<rect width="100%" height="100%" fill="${escape(paper)}"/>`, `<text x="10" y="20" font-size="14" fill="${escape(ink)}">${escape(title)}</text>`, `<g fill="${escape(ink)}">`];

@@ -132,8 +132,13 @@ export function roughHead(data, layer, head) {
 
 const HALF_FROM = 200;  // tokens from which on weights come as float16: half as many bytes, three digits
 
+const MOST_KEPT = 40;  // heads of a text, a megabyte each where it has 512 tokens
+
 async function kept(data, key, make) {
-  if (!data.whole.has(key)) data.whole.set(key, make());
+  if (!data.whole.has(key)) {
+    if (data.whole.size >= MOST_KEPT) data.whole.delete(data.whole.keys().next().value);
+    data.whole.set(key, make());
+  }
   try {
     return await data.whole.get(key);
   } catch (error) {
@@ -175,7 +180,7 @@ export async function mean(data, layer) {
 }
 
 export async function rollout(data) {
-  return kept(data, "rollout", async () => Float32Array.from((await askJson("rollout", data.question)).weights.flat()));
+  return kept(data, "rollout", async () => (await askNumbers("rollout", { ...data.question, format: "npy" })).values);
 }
 
 export async function gradient(data, layer, number, target) {

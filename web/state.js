@@ -84,6 +84,8 @@ export function toggleOff(text, layer, head) {
   return next.map(([l, h]) => `${l}.${h}`).join(",");
 }
 
-export function offPairs(text, heads) {
-  return parseOff(text).flatMap(([l, h]) => (h === "*" ? Array.from({ length: heads }, (_, i) => [l, i + 1]) : [[l, h]]));
+// The heads that are off, of those that a model has.
+export function offPairs(text, { layers, heads }) {
+  const pairs = parseOff(text).flatMap(([l, h]) => (h === "*" ? Array.from({ length: heads }, (_, i) => [l, i + 1]) : [[l, h]]));
+  return pairs.filter(([l, h]) => l <= layers && h <= heads);
 }

@@ -20,7 +20,7 @@ export function adjusted(data, factor, temperature) {
   const scaled = data.scores.map((r, i) => r.map((x, j) => (data.scaled[i][j] === null ? null : x * factor)));
   const weights = scaled.map((r) => softmax(r.map((x) => (x === null ? -Infinity : x / temperature))));
   const output = weights.map((r) => data.v[0].map((_, c) => r.reduce((sum, w, j) => sum + w * data.v[j][c], 0)));
-  const width = data.v[0].length, first = (data.head - 1) * width;
+  const width = data.v[0].length, first = (data.place - 1) * width;
   const concatenated = data.concatenated.map((r, i) => r.map((x, c) => (c >= first && c < first + width ? output[i][c - first] : x)));
   const result = concatenated.map((r) => data.w_o[0].map((_, c) => r.reduce((sum, x, k) => sum + x * data.w_o[k][c], data.b_o[c])));
   return { ...data, scaled, weights, output, concatenated, result };

@@ -84,6 +84,7 @@ struct BERTIE_API Config {
   size_t head_size() const { return hidden / heads; }
   // The heads that a layer has, by their numbers; and all its heads' numbers together.
   std::vector<size_t> heads_of(size_t layer) const;
+  bool has_head(size_t layer, size_t head) const;  // and it was not pruned
   size_t attention_size(size_t layer) const {
     return (heads - (pruned_heads.empty() ? 0 : pruned_heads[layer].size())) * head_size();
   }

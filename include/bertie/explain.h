@@ -45,7 +45,8 @@ struct AttentionSteps {
   std::vector<std::string> tokens;  // n, or none where only numbers were given
   std::vector<int32_t> ids;         // n, where a tokenizer gave them
   size_t layer = 0, layers = 1;     // from 0, of how many
-  size_t head = 0, heads = 1;       // among those that the layer has, where some were pruned
+  size_t head = 0, heads = 1;       // by its number, and how many the layer has: fewer where some were pruned
+  size_t place = 0;                 // of the head among these
   bool causal = false;              // a token sees itself and those before it only (GPT-2)
   double scale = 1;                 // what scores are multiplied by: 1/√D, but for some GPT-2s
 

@@ -56,7 +56,8 @@ struct HeadsReport {
   size_t too_long = 0;               // sentences that were not: the model takes fewer tokens
   std::vector<HeadShares> shares;    // (layers, heads)
   // (layers·heads, layers·heads): the Jensen-Shannon divergence of two heads' weights, in nats, as a mean
-  // over similarity_rows tokens; 0 where they look at the same, log 2 where at nothing in common.
+  // over similarity_rows tokens; 0 where they look at the same, log 2 where at nothing in common, NaN
+  // where one of them was pruned.
   std::vector<float> divergence;
   std::vector<RelationScore> relations;  // most frequent first; none of plain texts
   std::optional<HeadAblation> ablation = {};

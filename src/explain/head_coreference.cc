@@ -75,8 +75,7 @@ CoreferenceScore judge_coreference(const TextModel& model, std::span<const Prono
       const Output& output = run.forward(batch, {.all_attention = true});
       team.parallel_for(every, [&](size_t which) {
         const size_t layer = which / config.heads, head = which % config.heads;
-        if (!shape.pruned_heads.empty() && std::ranges::binary_search(shape.pruned_heads[layer], head))
-          return;
+        if (!shape.has_head(layer, head)) return;
         for (size_t s = 0; s < batch.size(); ++s) {
           const Matrix<const float> w = output.attention(layer, s, head);
           const PronounTokens& at = places[first + s];

@@ -44,6 +44,7 @@ void RelationCounts::add(const HeadText& text, Matrix<const float> weights, size
   if (!text.parsed || weights.empty()) return;
   const std::vector<ParsedWord>& words = text.parsed->words;
   const size_t w = words.size(), n = text.words.size();
+  if (w > n) return;  // words that the tokenizer has nothing for: who looks at whom is not known
   std::vector<double> table(w * w);
   std::vector<size_t> pieces(w);
   for (size_t t = 0; t < n; ++t)

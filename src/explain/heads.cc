@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <cmath>
 
 #include "bertie/error.h"
@@ -51,6 +52,7 @@ class Divergence {
       : heads_(heads),
         most_(rows),
         per_text_(texts > 0 ? (rows + texts - 1) / texts : 0),
+        gone_(heads),
         sums_(heads * heads) {}
 
   // at(head) gives a text's weights. Of each text some rows, so that many texts have a say.
@@ -65,8 +67,9 @@ class Divergence {
       for (size_t h = 0; h < heads_; ++h) {
         const Matrix<const float> weights = at(h);
         entropy[h] = 0;
-        for (size_t j = 0; j < n; ++j) {
-          rows[h * n + j] = weights.empty() ? 0 : weights(i, j);
+        gone_[h] = weights.empty();
+        for (size_t j = 0; j < n && !gone_[h]; ++j) {
+          rows[h * n + j] = weights(i, j);
           entropy[h] += minus_p_log_p(double(rows[h * n + j]));
         }
       }
@@ -87,12 +90,14 @@ class Divergence {
     for (size_t a = 0; a < heads_ && rows_ > 0; ++a)
       for (size_t b = a + 1; b < heads_; ++b)
         out[a * heads_ + b] = out[b * heads_ + a] =
-            float(std::max(sums_[a * heads_ + b] / double(rows_), 0.0));
+            gone_[a] || gone_[b] ? std::numeric_limits<float>::quiet_NaN()
+                                 : float(std::max(sums_[a * heads_ + b] / double(rows_), 0.0));
     return out;
   }
 
  private:
   size_t heads_, most_, per_text_, rows_ = 0;
+  std::vector<char> gone_;  // heads that were pruned
   std::vector<double> sums_;
 };
 
@@ -135,9 +140,8 @@ HeadsReport analyze(const TextModel& model, std::vector<HeadText> texts, const H
       for (size_t s = 0; s < batch.size(); ++s) {
         const auto at = [&](size_t which) {
           const WhichHead head{which / config.heads, which % config.heads};
-          const std::vector<std::vector<size_t>>& pruned = read_model.config().pruned_heads;
-          const bool gone = !pruned.empty() && std::ranges::binary_search(pruned[head.layer], head.head);
-          return gone ? Matrix<const float>() : output.attention(head.layer, s, head.head);
+          const bool there = read_model.config().has_head(head.layer, head.head);
+          return there ? output.attention(head.layer, s, head.head) : Matrix<const float>();
         };
         use(texts[first + s], at);
       }

@@ -91,7 +91,7 @@ AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, const Heads& 
   const Grid q = project(x, w.wq, w.bq), k = project(x, w.wk, w.bk), v = project(x, w.wv, w.bv);
 
   AttentionSteps s;
-  s.head = head, s.heads = heads;
+  s.head = s.place = head, s.heads = heads;
   s.causal = causal, s.scale = scale;
   s.x = copy_of(x);
   s.w_q = transposed(w.wq.slice_rows(head * d, d));
@@ -173,7 +173,8 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
   const std::vector<size_t> there = config.heads_of(which.layer);
   const auto place = std::find(there.begin(), there.end(), which.head);
   if (place == there.end())
-    throw Error(fmt::format("head {} of layer {} was pruned, and has no steps", which.head, which.layer));
+    throw Error(fmt::format("{}-{} was pruned, and has no steps", which.layer + 1, which.head + 1),
+                "another head; layers and heads count from 1 here", "head");
   const size_t c = config.hidden, a = config.attention_size(which.layer);
   Grid qkv(3 * a, c), wo(c, a);
   kernels::unpack_rows(layer.qkv, 0, qkv);
@@ -196,7 +197,7 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
                                    .scale = score_scale(config, which.layer),
                                    .off = off.empty() ? std::span<const size_t>() : off[which.layer]});
   check_finite(steps.weights), check_finite(steps.result);
-  steps.layer = which.layer, steps.layers = config.depth();
+  steps.layer = which.layer, steps.layers = config.depth(), steps.head = which.head;
   steps.ids = encoding.ids;
   for (int32_t id : encoding.ids) steps.tokens.emplace_back(model.tokenizer().token(id));
   return steps;

@@ -15,6 +15,12 @@ inline constexpr size_t kAmxRows = 32, kAmxSteps = 16;
 // Whether this processor has AMX with bf16 and the system lets us use it; asked once.
 bool has_amx();
 
+// What sums begin with: rows `stride` floats apart, one row for all where that is 0; null: zeros.
+struct AmxStart {
+  const float* rows = nullptr;
+  size_t stride = 0;
+};
+
 #if defined(__x86_64__)
 
 class AmxScope {
@@ -45,12 +51,6 @@ class AmxScope {
   asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
 #define BERTIE_TILE_ZERO(tile) asm volatile("tilezero %tmm" #tile)
 #define BERTIE_TILE_MULTIPLY(sum, a, b) asm volatile("tdpbf16ps %tmm" #b ", %tmm" #a ", %tmm" #sum)
-
-// What sums begin with: rows `stride` floats apart, one row for all where that is 0; null: zeros.
-struct AmxStart {
-  const float* rows = nullptr;
-  size_t stride = 0;
-};
 
 // 32 rows, or 16. a has rows of pairs, strides are in floats; b is 16·steps rows of 32 pairs.
 template <size_t kRows>

@@ -93,7 +93,7 @@ void linear_panels(Matrix<const float> x, const Linear& layer, size_t first, siz
           [&](auto* numbers) { return as_floats(numbers + place(panel, k0), k_count * kPanel); });
       if (in_pairs) {
         pair_panel(b, k_count, panel_pairs);
-        fill_amx_step(panel_pairs, steps);
+        if (amx) fill_amx_step(panel_pairs, steps);
         b = panel_pairs;
       }
       // What comes next: this slice of the next panel, or the next slice of the first.

@@ -158,7 +158,7 @@ void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, cons
   // enough for every thread, but large, since every block packs dy and every group reads x anew.
   constexpr size_t kMostInputs = 640, kFewInputs = 128;
   const auto parts = [](size_t n, size_t of) { return (n + of - 1) / of; };
-  const size_t panels = panels_for(gradient.outputs), 
+  const size_t panels = panels_for(gradient.outputs),
                tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols(), products);
   const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 3 * threads;
   const size_t blocks =

@@ -58,12 +58,12 @@ struct VocabularyBlock {
   bool in_pairs() const { return are_bf16(products); }
   bool amx() const { return products == Products::kAmx; }
   size_t steps(size_t inner) const { return steps_of(inner, products); }
-  // A block of the table in pairs, its rows apart as in gemm.cc, or a panel of it; and dz in pieces, which
-  // have gaps: 16 floats for 14 tokens, or 8 for 6.
   // Of a tile of dz: so many words in pieces of that stride, or AMX's rows of them.
   size_t piece_floats(size_t count, size_t piece_stride) const {
     return amx() ? kAmxRows * round_up(steps(count), kAmxSteps) : steps(count) * piece_stride;
   }
+  // A block of the table in pairs, its rows apart as in gemm.cc, or a panel of it; and dz in pieces, which
+  // have gaps: 16 floats for 14 tokens, or 8 for 6.
   size_t pair_stride() const { return round_up(width, 32) / 2 + 16; }
   size_t scratch_floats() const {
     return kWordBlock * (std::max(kPanel, pair_stride()) + padded + padded / 2 + kPanel);

@@ -311,10 +311,14 @@ void Config::check(const std::string& name) const {
   }
 }
 
+bool Config::has_head(size_t layer, size_t head) const {
+  return head < heads && (pruned_heads.empty() || !std::ranges::binary_search(pruned_heads[layer], head));
+}
+
 std::vector<size_t> Config::heads_of(size_t layer) const {
   std::vector<size_t> there;
   for (size_t head = 0; head < heads; ++head)
-    if (pruned_heads.empty() || !std::ranges::binary_search(pruned_heads[layer], head)) there.push_back(head);
+    if (has_head(layer, head)) there.push_back(head);
   return there;
 }
 

@@ -22,7 +22,9 @@ class AttentionCache {
   Pointer find(const Key& key);  // null where there is none
   void keep(const Key& key, Pointer attention);
 
-  static constexpr size_t kMostBytes = size_t{256} << 20;  // of weights; the oldest go first
+  // The oldest go first where there are more entries, or bytes of them.
+  static constexpr size_t kMostEntries = 64, kMostBytes = size_t{256} << 20;
+  size_t size();
 
  private:
   struct Entry {

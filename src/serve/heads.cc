@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "bertie/explain.h"
 #include "bertie/json_writer.h"
 
@@ -67,9 +70,13 @@ Async<HttpReply> rollout_of_text(Call& call) {
   check_weights(layers, config.heads, n);
   AttendOptions options;
   for (size_t layer = 0; layer < layers; ++layer) options.layers.push_back(layer);
+  const AttentionCache::Pointer known = call.service.attention_cache.find({model, attention_key(fields)});
   co_return co_await call.run_alone<HttpReply>(model, n, [&](const TextModel& m) {
     const TextModel used = m.without(off);
-    const Attention a = pair ? used.attend(text, *pair, options) : used.attend(text, options);
+    const Attention made = known  ? Attention()
+                           : pair ? used.attend(text, *pair, options)
+                                  : used.attend(text, options);
+    const Attention& a = known ? *known : made;
     const Grid all = rollout(a, layers);
     if (format.npy) return npy_reply(all, format.precision);
     JsonWriter out;
@@ -125,8 +132,10 @@ Async<HttpReply> gradient(Call& call) {
                   : attention_gradient(used, text, prediction, options);
     });
   } catch (const Error& error) {
+    constexpr std::string_view kOfTarget[] = {"mask", "token", "label"};
     if (error.field().empty()) throw;
-    const std::string field = error.field() == "text" ? "text" : "target." + error.field();
+    const bool inside = std::ranges::find(kOfTarget, error.field()) != std::end(kOfTarget);
+    const std::string field = (inside ? "target." : "") + error.field();
     throw RequestError(422, fmt::format("`{}`: {}", field, error.what()), field);
   }
   JsonWriter more;

@@ -89,6 +89,12 @@ class HeadByHead {
   bool first_of_layer() const { return next_ % heads_.size() == 1 || heads_.size() == 1; }
   bool last_of_layer() const { return next_ % heads_.size() == 0; }
   size_t given() const { return next_; }
+  // Bytes that are kept for this reply alone: of a text that is in the cache, none but what is sent.
+  size_t holds() const {
+    const size_t n = attention_->n();
+    const bool whole = attention_->kept.size() == layers_.size();
+    return (whole ? attention_->weights.size() : layers_.size() * heads_.size() * n * n) * sizeof(float);
+  }
 
  private:
   AttentionCache::Pointer attention_;
@@ -111,7 +117,7 @@ HttpReply attention_json(std::shared_ptr<HeadByHead> heads, const std::string& m
   head.end_array().key("weights");
   std::string begin = head.take();
   begin.insert(1, more_fields);
-  HttpReply reply{.body = std::move(begin) + "[", .holds = a.weights.size() * sizeof(float)};
+  HttpReply reply{.body = std::move(begin) + "[", .holds = heads->holds()};
   reply.more = [heads, ended = false]() mutable -> std::string {
     Matrix<const float> weights;
     if (!heads->next(weights)) return std::exchange(ended, true) ? "" : "]}";
@@ -130,7 +136,7 @@ HttpReply attention_npy(std::shared_ptr<HeadByHead> heads, Number number) {
   const size_t shape[] = {heads->layers().size(), heads->heads().size(), a.n(), a.n()};
   HttpReply reply{.body = io::npy_header(shape, numpy_name(number)),
                   .type = "application/x-npy",
-                  .holds = a.weights.size() * sizeof(float)};
+                  .holds = heads->holds()};
   // What the numbers are of does not go into an array.
   JsonWriter tokens;
   tokens.value(a.tokens);
@@ -294,7 +300,7 @@ HttpReply npy_reply(const Grid& numbers, const std::string& precision) {
 }
 
 HttpReply attention_reply(AttentionReply reply) {
-  auto all = 
+  auto all =
       std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.layers), std::move(reply.heads));
   if (!reply.format.npy) return attention_json(all, reply.model, reply.more_fields);
   return attention_npy(all, number_named(reply.format.precision));

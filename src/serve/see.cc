@@ -75,10 +75,14 @@ Async<HttpReply> mean_of_heads(Call& call) {
     const Attention& all = known ? *known : made;
     tokens = all.tokens;
     Grid sum(n, n);
-    const size_t size = n * n, first = layer ? (layer - 1) * all.heads : 0;
-    const size_t count = layer ? all.heads : all.layers * all.heads;
-    for (size_t head = first; head < first + count; ++head)
-      for (size_t i = 0; i < size; ++i) sum.values[i] += all.weights[head * size + i];
+    size_t count = 0;  // heads that were pruned have zeros
+    for (size_t l = layer ? layer - 1 : 0; l < (layer ? layer : all.layers); ++l) {
+      count += config.heads_of(l).size();
+      for (size_t head = 0; head < all.heads; ++head) {
+        const Matrix<const float> weights = all.at(l, head);
+        for (size_t i = 0; i < n * n; ++i) sum.values[i] += weights.data()[i];
+      }
+    }
     for (float& w : sum.values) w /= float(count);
     return sum;
   });

@@ -92,7 +92,7 @@ void NewFolder::check_replaceable() const {
       throw Error(fmt::format("{} is not a model's folder: it has no {}", to_.string(), needed),
                   "another name; `force` replaces models only");
   if (const std::string strange = strange_entry(to_); !strange.empty())
-    throw Error(fmt::format("{} has {} in it, which convert would not have written; `force` would "
+    throw Error(fmt::format("{} has {} in it, which is no part of a model; `force` would "
                             "delete it",
                             to_.string(), io::quote(strange)),
                 "another name, or move it elsewhere");

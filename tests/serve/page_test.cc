@@ -162,23 +162,56 @@ TEST_F(Page, RefusesWhatIsTooMuchOrUnknown) {
   EXPECT_EQ(ask("/mechanisms", {{"text", longer}}).status, 413);
 }
 
+TEST_F(Page, EveryPictureTakesHeadsThatAreOff) {
+  const json off = {{1, 1}, {2, 2}}, wrong = {{3, 1}};
+  for (const char* route : {"/atlas", "/mean", "/rollout", "/attention"}) {
+    const json with = ask(route, {{"text", kText}}).json();
+    const auto changed = ask(route, {{"text", kText}, {"without", off}});
+    ASSERT_EQ(changed.status, 200) << route << changed.body;
+    EXPECT_NE(changed.json(), with) << route;
+    EXPECT_EQ(ask(route, {{"text", kText}}).json(), with) << route << ": what was kept is another's";
+    EXPECT_EQ(ask(route, {{"text", kText}, {"without", wrong}}).status, 422) << route;
+  }
+}
+
+TEST_F(Page, RolloutIsTheSameWithThePictureKeptAndWithout) {
+  const json alone = ask("/rollout", {{"text", "Anna came home."}}).json();
+  ask("/atlas", {{"text", "Anna came home."}});
+  EXPECT_EQ(ask("/rollout", {{"text", "Anna came home."}}).json(), alone);
+  const auto npy = ask("/rollout", {{"text", "Anna came home."}, {"format", "npy"}});
+  EXPECT_EQ(npy.status, 200);
+  EXPECT_EQ(npy.body.substr(1, 5), "NUMPY");
+}
+
+auto served() {
+  const TextModel model = load(test::golden_task(kModel));
+  return std::make_shared<const serve::ServedModel>(
+      serve::ServedModel{.name = "m", .all = model, .one = model});
+}
+auto attention_of(size_t bytes) {
+  auto made = std::make_shared<Attention>();
+  made->weights.resize(bytes / sizeof(float));
+  return made;
+}
+
+TEST(AttentionCache, CountsTextsToo) {
+  serve::AttentionCache cache;
+  const auto model = served();
+  for (size_t i = 0; i < 2 * serve::AttentionCache::kMostEntries; ++i)
+    cache.keep({model, std::to_string(i)}, attention_of(8));
+  EXPECT_EQ(cache.size(), serve::AttentionCache::kMostEntries);
+  const std::string half(serve::AttentionCache::kMostBytes / 2, ' ');
+  for (const char* end : {"a", "b"}) cache.keep({model, half + end}, attention_of(8));
+  EXPECT_EQ(cache.size(), 1u) << "a long text with few tokens takes room, too";
+}
+
 TEST(AttentionCache, KeepsTheLastAndForgetsModelsThatAreGone) {
   serve::AttentionCache cache;
-  const auto served = [] {
-    const TextModel model = load(test::golden_task(kModel));
-    return std::make_shared<const serve::ServedModel>(
-        serve::ServedModel{.name = "m", .all = model, .one = model});
-  };
-  const auto of = [](size_t bytes) {
-    auto made = std::make_shared<Attention>();
-    made->weights.resize(bytes / sizeof(float));
-    return made;
-  };
   auto model = served();
   const size_t third = serve::AttentionCache::kMostBytes / 3 + 8;
-  for (const char* text : {"a", "b"}) cache.keep({model, text}, of(third));
+  for (const char* text : {"a", "b"}) cache.keep({model, text}, attention_of(third));
   EXPECT_NE(cache.find({model, "a"}), nullptr);
-  cache.keep({model, "c"}, of(third));
+  cache.keep({model, "c"}, attention_of(third));
   EXPECT_EQ(cache.find({model, "b"}), nullptr) << "the one that was not used for longest";
   EXPECT_NE(cache.find({model, "a"}), nullptr);
   EXPECT_EQ(cache.find({served(), "a"}), nullptr) << "another model's";

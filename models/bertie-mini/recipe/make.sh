@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# From text to models/bertie-mini: vocabulary, shards, pre-training, and the two heads. Goes on where it was stopped.
+# From text to models/bertie-mini: vocabulary, shards, pre-training, and the head for sentiment. Goes on where it was
+# stopped.
 #
 #   make.sh CORPUS TASKS WORK
 #
 # CORPUS holds wiki.txt, news.txt and novels.txt (a paragraph a line, an empty line ends a document); TASKS holds
-# glue/SST-2 and conll2003; into WORK go shards and runs. BERTIE is the program (default: build/bertie).
+# glue/SST-2; into WORK go shards and runs. BERTIE is the program (default: build/bertie).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(dirname "$here")
@@ -26,7 +27,7 @@ common=(-d "$work/shards" --bf16 --dropout 0 --eval-every 1000 --save-every 5m -
 "$bertie" convert "$work/end/last" "$work/bertie-mini" --dtype bf16 --force
 cp "$work"/bertie-mini/{config.json,model.safetensors,vocab.txt,tokenizer_config.json} "$out"
 
-# The heads: the last two layers learn, and the head; the rest is bertie-mini's.
+# A head: the last two layers learn, and the head itself; the rest is bertie-mini's.
 head() {  # name, kind, options of finetune
   [ -e "$work/$1/model.safetensors" ] || "$bertie" finetune "$2" -m "$work/bertie-mini" -o "$work/$1" --freeze 4 "${@:3}"
   "$bertie" convert "$work/$1" "$work/$1-bf16" --dtype bf16 --force

@@ -87,15 +87,17 @@ void print_alike(const HeadsReport& r, const Style& style) {
   if (r.divergence.empty() || n < 2) return;
   std::vector<std::pair<float, size_t>> pairs;
   for (size_t a = 0; a < n; ++a)
-    for (size_t b = a + 1; b < n; ++b) pairs.emplace_back(r.divergence[a * n + b], a * n + b);
+    for (size_t b = a + 1; b < n; ++b)
+      if (!std::isnan(r.divergence[a * n + b])) pairs.emplace_back(r.divergence[a * n + b], a * n + b);
   const size_t shown = std::min<size_t>(5, pairs.size());
   std::partial_sort(pairs.begin(), pairs.begin() + ptrdiff_t(shown), pairs.end());
   double inside = 0, outside = 0;
   size_t inside_count = 0, outside_count = 0;
-  for (size_t a = 0; a < n; ++a)
-    for (size_t b = a + 1; b < n; ++b)
-      (a / r.heads == b / r.heads ? inside : outside) += double(r.divergence[a * n + b]),
-          ++(a / r.heads == b / r.heads ? inside_count : outside_count);
+  for (const auto& [divergence, at] : pairs) {
+    const bool same_layer = at / n / r.heads == at % n / r.heads;
+    (same_layer ? inside : outside) += double(divergence);
+    ++(same_layer ? inside_count : outside_count);
+  }
   print("\n{}\n", style.bold("Heads that do the same (Jensen-Shannon divergence, in nats)"));
   std::string line;
   for (size_t i = 0; i < shown; ++i)

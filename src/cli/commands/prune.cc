@@ -20,7 +20,11 @@ std::vector<double> measured(const Settings& settings, const TextModel& model) {
     const std::vector<std::string>& labels = model.model().config().labels;
     const Dataset data = with_labels(read_dataset(TaskKind::kClassify, *settings.data), labels);
     for (const TextExample& row : data.texts) {
-      if (texts.size() == most || row.labels.size() != 1) break;
+      if (texts.size() == most) break;
+      if (!row.b.empty())
+        throw UsageError("prune measures heads on single texts, and these rows are pairs",
+                         "--file with texts, or --heads");
+      if (row.labels.size() != 1) continue;
       texts.push_back(row.a), options.labels.push_back(labels[size_t(row.labels[0])]);
     }
   } else {

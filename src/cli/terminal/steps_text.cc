@@ -299,7 +299,7 @@ class Story {
       line(fmt::format(
           "Columns {} to {} of Concat ({}) are the output of head {} above; all of it and W^O ({}) "
           "are in --json.",
-          s_.head * s_.output.cols + 1, (s_.head + 1) * s_.output.cols, shape_of(s_.concatenated),
+          s_.place * s_.output.cols + 1, (s_.place + 1) * s_.output.cols, shape_of(s_.concatenated),
           s_.head + 1, shape_of(s_.w_o)));
     work_product(fmt::format("{}, first number", quoted(q_)), q_, s_.concatenated, s_.w_o, s_.b_o, s_.result);
   }
