@@ -88,8 +88,9 @@ std::vector<Command> evaluate_commands() {
              {.name = "compare", .argument = "MODEL", .help = "a second model", .to = &Settings::compare},
              {.name = "without",
               .argument = "HEADS",
-              .help = "for tasks: switch heads of the model off, but not of the second one: 5-3,7-1, or 5 for "
-                      "all of layer 5",
+              .help =
+                  "for tasks: switch heads of the model off, but not of the second one: 5-3,7-1, or 5 for "
+                  "all of layer 5",
               .to = &Settings::without},
              {.name = "metric",
               .argument = "NAME",

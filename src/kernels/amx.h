@@ -1,7 +1,8 @@
 #pragma once
 // Intel's AMX: products of bf16 in tiles of 16 × 16 sums, eight times as many a cycle as AVX512_BF16's.
 //
-//   out[i, j] = start[i, j] + Σ a[i, k]·b[k, j]     32 × 32, pairs of bf16 (bf16-inl.h), k in whole steps of 16
+//   out[i, j] = start[i, j] + Σ a[i, k]·b[k, j]     32 × 32, pairs of bf16 (bf16-inl.h), k in whole steps of
+//   16
 //
 // Written out instruction by instruction: compilers of Debian 12 differ in what they offer, and all of it is
 // these six. Tiles belong to a thread and have to be configured before use: AmxScope.

@@ -92,8 +92,8 @@ HWY_INLINE void transpose_pairs([[maybe_unused]] const float* from, [[maybe_unus
   }
 #pragma GCC unroll 4
   for (size_t c = 0; c < 4; ++c) {
-    const __m512i low02 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0x88);    // columns c, c + 8 of rows 0..7
-    const __m512i low13 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0xdd);    // columns c + 4, c + 12
+    const __m512i low02 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0x88);  // columns c, c + 8 of rows 0..7
+    const __m512i low13 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0xdd);  // columns c + 4, c + 12
     const __m512i high02 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0x88);
     const __m512i high13 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0xdd);
     _mm512_storeu_si512(to + c * stride, _mm512_shuffle_i32x4(low02, high02, 0x88));

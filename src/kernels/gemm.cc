@@ -265,7 +265,8 @@ Matrix<const float> left_side(Matrix<const float> x, Products products, Team& te
   if (!are_bf16(products)) return x;
   // Rows that are whole pages apart would share a few lines of L1: these lie a line further apart. AMX reads
   // whole tiles of rows.
-  const size_t stride = round_up(x.cols(), 32) / 2 + 16, bytes = (x.rows() + kAmxRows) * stride * sizeof(float);
+  const size_t stride = round_up(x.cols(), 32) / 2 + 16,
+               bytes = (x.rows() + kAmxRows) * stride * sizeof(float);
   static thread_local Block block;
   if (block.size() < bytes) block = Block(bytes);
   const Matrix<float> pairs(block.as<float>(), x.rows(), steps_of(x.cols(), products), stride);

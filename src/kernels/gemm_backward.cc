@@ -28,8 +28,8 @@
 #define BERTIE_KERNELS_GEMM_BACKWARD_CC_
 namespace bertie::kernels {
 
-inline constexpr size_t kTokens = 256;         // of a slice
-inline constexpr size_t kMostTokens = 1024;    // that are packed at a time
+inline constexpr size_t kTokens = 256;       // of a slice
+inline constexpr size_t kMostTokens = 1024;  // that are packed at a time
 // Tokens that are packed together: their cache lines L1 keeps from tile to tile. AMX transposes 16 pairs.
 inline constexpr size_t packed_together(Products products) { return products == Products::kAmx ? 32 : 16; }
 
@@ -49,8 +49,8 @@ size_t tile_floats(size_t tokens, Products products) {
 
 // Floats of the left side for so many tokens, in slices of kTokens.
 size_t left_floats(size_t inputs, size_t tokens, Products products) {
-  return input_tiles(inputs, products) * (tokens / kTokens * tile_floats(kTokens, products) +
-                                          tile_floats(tokens % kTokens, products));
+  return input_tiles(inputs, products) *
+         (tokens / kTokens * tile_floats(kTokens, products) + tile_floats(tokens % kTokens, products));
 }
 
 // Tokens t0.. of a slice, which is x, up to packed_together() of them.

@@ -95,8 +95,8 @@ HWY_INLINE void tile_transposed(size_t rows, const TileArgs& t, size_t columns =
 }
 
 // Products of AMX: rows in 1..32. Of a, whole tiles of 16 rows are read, and of a and b whole steps of 16
-// pairs: what is beyond k_count is 0. Sums begin with the bias, where they do not begin with `out` or `start`. Nothing
-// is fetched on the way.
+// pairs: what is beyond k_count is 0. Sums begin with the bias, where they do not begin with `out` or
+// `start`. Nothing is fetched on the way.
 void tile_amx(size_t rows, const TileArgs& t, size_t columns = kPanel);
 
 // By whichever of the two the products ask for.
@@ -111,9 +111,7 @@ struct RowTiles {
       : rows(n),
         amx(products == Products::kAmx),
         count(amx ? (n + kAmxRows - 1) / kAmxRows : (n + kMaxTileRows - 1) / kMaxTileRows) {}
-  size_t begin(size_t tile) const {
-    return amx ? std::min(rows, tile * kAmxRows) : tile * rows / count;
-  }
+  size_t begin(size_t tile) const { return amx ? std::min(rows, tile * kAmxRows) : tile * rows / count; }
   size_t rows;
   bool amx;
   size_t count;
@@ -148,8 +146,8 @@ HWY_INLINE void pack_tile(Matrix<const float> from, size_t first, Products produ
   }
 }
 
-// The left side of tile_amx the other way round: columns first..first + 31 as rows of pairs of from's rows, which
-// are `stride` floats apart, in whole steps. Sixteen columns that there are not are left out.
+// The left side of tile_amx the other way round: columns first..first + 31 as rows of pairs of from's rows,
+// which are `stride` floats apart, in whole steps. Sixteen columns that there are not are left out.
 HWY_INLINE void pack_amx_tile(Matrix<const float> from, size_t first, float* to, size_t stride) {
   for (size_t k = 0; k < from.rows(); k += 2 * kAmxSteps) {
     const Matrix<const float> some = from.slice_rows(k, std::min(2 * kAmxSteps, from.rows() - k));

@@ -42,7 +42,7 @@ struct AttentionReply {
   std::vector<size_t> layers, heads;  // that are wanted, from 0
   std::string model;
   NumberFormat format = {};
-  std::string more_fields = {};       // of JSON: ready text, with a comma at its end
+  std::string more_fields = {};  // of JSON: ready text, with a comma at its end
 };
 HttpReply attention_reply(AttentionReply reply);
 

@@ -300,8 +300,8 @@ HttpReply npy_reply(const Grid& numbers, const std::string& precision) {
 }
 
 HttpReply attention_reply(AttentionReply reply) {
-  auto all =
-      std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.layers), std::move(reply.heads));
+  auto all = std::make_shared<HeadByHead>(std::move(reply.attention), std::move(reply.layers),
+                                          std::move(reply.heads));
   if (!reply.format.npy) return attention_json(all, reply.model, reply.more_fields);
   return attention_npy(all, number_named(reply.format.precision));
 }

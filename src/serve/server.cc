@@ -22,9 +22,8 @@ constexpr int kRetrySeconds = 1;
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (std::span<const Route> some :
-       {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(), heads_routes(), see_routes(),
-        page_routes(), status_routes()})
+  for (std::span<const Route> some : {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(),
+                                      heads_routes(), see_routes(), page_routes(), status_routes()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

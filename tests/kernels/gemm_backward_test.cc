@@ -153,8 +153,8 @@ TEST(LinearBackward, WithoutABiasAddsToNone) {
 TEST(LinearBackward, IsTheSameBitsForAnyTeam) {
   test::on_every_target([&] {
     for (const Case& given : {Case({600, 100, 70}), Case({300, 200, 1300}), Case({70, 33, 5}),
-                              Case({601, 100, 70}, Products::kBFloat16),
-                              Case({601, 100, 70}, Products::kAmx), Case({1300, 200, 530}, Products::kAmx)}) {
+                              Case({601, 100, 70}, Products::kBFloat16), Case({601, 100, 70}, Products::kAmx),
+                              Case({1300, 200, 530}, Products::kAmx)}) {
       Case c = given;
       const Shape s = c.s;
       std::vector<float> dx_alone;

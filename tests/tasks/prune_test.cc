@@ -1,11 +1,11 @@
 // Models without some of their heads: what they compute, and what is in their folders.
 #include "bertie/prune.h"
-#include "io/safetensors.h"
 
 #include <fstream>
 
 #include "bertie/error.h"
 #include "bertie/json.h"
+#include "io/safetensors.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "tasks/golden_tasks.h"

@@ -32,7 +32,7 @@ int bench_pretrain(const Settings& settings) {
                              .threads = threads});
     const double operations = steps.operations();
     const Speed m = measure([&] { steps.step(); }, operations, threads,
-                      {.seconds = seconds_or(settings, 10), .least_groups = 3});
+                            {.seconds = seconds_or(settings, 10), .least_groups = 3});
     const std::string_view products = steps.bf16() ? "bf16" : "fp32";
     const double tokens = double(shape.batch * shape.length);
     const double state = double(steps.state_bytes()), passes = double(steps.activation_bytes());
