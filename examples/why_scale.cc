@@ -10,7 +10,6 @@
 #include <vector>
 
 constexpr size_t kQueries = 2000, kKeys = 16;
-
 // Means over queries: the largest weight, and the derivative's size √Σ(∂wₐ/∂s_b)², ∂wₐ/∂s_b = wₐ(δ − w_b).
 void show(const std::vector<float>& q, const std::vector<float>& k, size_t d, bertie::Score score) {
   std::vector<float> out(kQueries * d), weights(kQueries * kKeys);
@@ -27,14 +26,14 @@ void show(const std::vector<float>& q, const std::vector<float>& k, size_t d, be
 }
 
 int main() {
-  std::printf("          q·k/√d: largest weight, slope    q·k: the same");
+  std::printf("          q·k/√d: largest weight, slope    q·k: the same\n");
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (size_t d : {2, 8, 32, 64, 128, 512}) {
     std::vector<float> q(kQueries * d), k(kKeys * d);
-    for (float& x : q) x = normal(random);
-    for (float& x : k) x = normal(random);
-    std::printf("\nd = %3zu", d);
+    for (auto* numbers : {&q, &k}) std::ranges::generate(*numbers, [&] { return normal(random); });
+    std::printf("d = %3zu", d);
     for (auto score : {bertie::Score::scaled_dot(), bertie::Score::dot()}) show(q, k, d, score);
+    std::puts("");
   }
 }
