@@ -1,3 +1,10 @@
+# bertie_section(out symbol path): assembly in C++ that puts a file into read-only memory, as symbol and symbol_end.
+function(bertie_section out symbol path)
+  set(${out} "asm(\".section .rodata\\n.balign 64\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"
+    \".incbin \\\"${path}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n.byte 0\\n.previous\");
+" PARENT_SCOPE)
+endfunction()
+
 # bertie_embed(target model...): the files of these folders of models/ become part of the target, as
 # bertie::hub::embedded_files() (src/hub/embedded.h). The assembler takes them as they are, into read-only memory.
 function(bertie_embed target)
@@ -15,9 +22,8 @@ function(bertie_embed target)
   set(paths "")
   foreach(file ${files})
     set(symbol bertie_embedded_${number})
-    string(APPEND sections "asm(\".section .rodata\\n.balign 64\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"\n"
-                           "    \".incbin \\\"${root}/${file}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n\"\n"
-                           "    \".byte 0\\n.previous\");\n")
+    bertie_section(section ${symbol} ${root}/${file})
+    string(APPEND sections "${section}")
     string(APPEND symbols "extern const std::byte ${symbol}[], ${symbol}_end[];\n")
     string(APPEND table "      {\"${file}\", {${symbol}, ${symbol}_end}},\n")
     list(APPEND paths ${root}/${file})
@@ -68,9 +74,8 @@ function(bertie_embed_page target)
   foreach(file ${ARGN})
     set(symbol bertie_page_${number})
     set(path ${PROJECT_SOURCE_DIR}/web/${file})
-    string(APPEND sections "asm(\".section .rodata\\n.balign 64\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"\n"
-                           "    \".incbin \\\"${path}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n\"\n"
-                           "    \".byte 0\\n.previous\");\n")
+    bertie_section(section ${symbol} ${path})
+    string(APPEND sections "${section}")
     string(APPEND symbols "extern const char ${symbol}[], ${symbol}_end[];\n")
     string(APPEND table "      {\"${file}\", {${symbol}, ${symbol}_end}},\n")
     list(APPEND paths ${path})

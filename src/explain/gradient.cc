@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "bertie/error.h"
 #include "bertie/explain.h"
@@ -58,31 +57,16 @@ Target target_of(const TextModel& model, const Encoding& encoding, const Predict
   return target;
 }
 
-std::vector<size_t> layers_of(const GradientOptions& options, size_t depth) {
-  std::vector<size_t> layers = options.layers;
-  if (layers.empty()) {
-    layers.resize(depth);
-    std::iota(layers.begin(), layers.end(), size_t{0});
-  }
-  std::sort(layers.begin(), layers.end());
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  if (layers.back() >= depth)
-    throw Error(fmt::format("no layer {}: the model has layers 0 to {}", layers.back(), depth - 1));
-  return layers;
-}
-
 AttentionGradient gradient_of(const TextModel& model, Encoding encoding, const Prediction& prediction,
                               const GradientOptions& options) {
   const Config& config = model.model().config();
-  if (encoding.size() == 0)
-    throw Error("the text has no tokens, so there is nothing to look at", "a text with at least one word");
-  if (encoding.size() > config.max_tokens())
-    throw Error(fmt::format("the text has {} tokens, but the model has positions for {}", encoding.size(),
-                            config.max_tokens()),
-                "give a shorter text");
-  Target target = target_of(model, encoding, prediction);
-  const int32_t offsets[2] = {0, int32_t(encoding.size())};
-  const Batch batch{.ids = encoding.ids, .types = encoding.types, .offsets = offsets};
+  AttentionGradient out;
+  Attention& a = out.attention;
+  a = attention_of(config, model.tokenizer(), std::move(encoding), options.layers);
+  const size_t n = a.n(), d = config.head_size();
+  Target target = target_of(model, a.encoding, prediction);
+  const int32_t offsets[2] = {0, int32_t(n)};
+  const Batch batch{.ids = a.encoding.ids, .types = a.encoding.types, .offsets = offsets};
   const bool at_token = prediction.head == Head::kMaskedLm;
   const std::span<const int32_t> rows(&target.row, at_token ? 1 : 0);
   if (target.id < 0) {
@@ -92,12 +76,6 @@ AttentionGradient gradient_of(const TextModel& model, Encoding encoding, const P
     target.id = int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
 
-  AttentionGradient out;
-  Attention& a = out.attention;
-  a.layers = config.depth(), a.heads = config.heads;
-  a.kept = layers_of(options, a.layers);
-  for (const int32_t id : encoding.ids) a.tokens.emplace_back(model.tokenizer().token(id));
-  const size_t n = encoding.size(), d = config.head_size();
   a.weights.resize(a.kept.size() * a.heads * n * n);
   const auto room = [&](size_t layer, size_t head) {
     const size_t place = size_t(std::find(a.kept.begin(), a.kept.end(), layer) - a.kept.begin());
@@ -133,7 +111,6 @@ AttentionGradient gradient_of(const TextModel& model, Encoding encoding, const P
     }
   out.name =
       at_token ? model.tokenizer().decode(std::span(&target.id, 1), false) : config.labels[size_t(target.id)];
-  a.encoding = std::move(encoding);
   return out;
 }
 

@@ -22,6 +22,11 @@ struct LoadedModel {
   std::optional<Error> modules_error;  // why embed cannot, of a model that can something else
 };
 
+// What attention is of: a text's tokens, and the layers that are wanted (empty: all), without weights. Error
+// where the text has no tokens or too many, or there is no such layer.
+Attention attention_of(const Config& config, const Tokenizer& tokenizer, Encoding encoding,
+                       std::vector<size_t> layers);
+
 // What one call works with, and leaves to the next: a Run, and scratch memory.
 struct Worker {
   Worker(const Model& model, int threads) : run(model, threads) {}
