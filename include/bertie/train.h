@@ -164,6 +164,9 @@ struct PretrainJob {
   std::string size = {};
   std::filesystem::path config = {};
   std::string from = {};              // a checkpoint whose weights are the start
+  // Without `from`: random weights as in the paper, or nearby, with which heads look at words nearby from the
+  // start: a small model learns sooner.
+  std::string initial = "random";
   std::string objective = "mlm+nsp";  // mlm, mlm+nsp, mlm+sop, causal, seq2seq
   Teaching teaching = {};             // a student of a language model; not for seq2seq
   size_t max_length = 128;            // of a sequence, special tokens included

@@ -60,12 +60,13 @@ struct Settings {
   std::optional<double> held_out;
   bool strict = false;
 
-  std::optional<std::string> data, from, model_size, objective;  // pretrain
-  std::optional<int> schedule, optimizer;                        // Schedule, OptimizerMethod
+  std::optional<std::string> data, from, initial, model_size, objective;  // pretrain
+  std::optional<int> schedule, optimizer;                                 // Schedule, OptimizerMethod
   std::optional<std::string> time_limit, token_limit, save_every;
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;
-  std::optional<double> rate, warmup, cooldown, decay, clip, outlier, dropout, mask_rate, mask_rate_end;
+  std::optional<double> rate, warmup, cooldown, beta2, eps, decay, clip, outlier, dropout, mask_rate,
+      mask_rate_end;
   bool resume = false, recompute = false, bf16 = false, whole_word = false;
 
   std::optional<std::string> compare, errors, predictions;  // evaluate

@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "model/access.h"
 #include "model/heads.h"
+#include "model/nearby.h"
 #include "model/parameters.h"
 #include "model/transformer_weights.h"
 #include "model/trunk.h"
@@ -128,6 +129,7 @@ class ModelLearner final : public NetworkLearner<Weights> {
                         });
       return float(config.initializer_range) * (adds ? less : 1.0f);
     });
+    if (options.nearby) look_nearby(w_.tensors, w_.trunk, float(config.initializer_range));
     set_rates();
   }
 

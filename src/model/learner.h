@@ -66,6 +66,8 @@ struct LearnerOptions {
   // Keep only what goes into a layer, and compute the rest again in the backward pass.
   bool recompute = false;
   bool bf16 = false;  // linear layers' products while it learns, where the machine has them
+  // Fresh weights' heads look at words nearby (model/nearby.h); not for an encoder-decoder.
+  bool nearby = false;
   // Embeddings and this many of the first layers stay as they are, and nothing goes back through them; heads
   // always learn. Nothing: all learn. Not for an encoder-decoder, nor where layers share weights.
   std::optional<size_t> frozen_layers = {};

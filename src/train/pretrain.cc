@@ -29,6 +29,7 @@ namespace {
 constexpr double kMuchUnused = 0.05;        // of the text: worth a warning
 constexpr uint64_t kDefaultSteps = 20'000;  // where there is no limit
 constexpr const char* kSeq2Seq = "seq2seq";
+constexpr const char* kNearby = "nearby";
 
 void check_choice(const PretrainJob& job) {
   if (job.data.empty())
@@ -41,6 +42,11 @@ void check_choice(const PretrainJob& job) {
                 "size");
   if (job.dropout >= 1)
     throw Error(fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1", "dropout");
+  if (job.initial != "random" && job.initial != kNearby)
+    throw Error(fmt::format("`initial` {} is unknown", job.initial), "`initial` random or nearby", "initial");
+  if (job.initial == kNearby && (!job.from.empty() || job.objective == kSeq2Seq))
+    throw Error("`initial` nearby is for fresh weights of an encoder",
+                job.from.empty() ? "`objective` mlm" : "`from` alone", "initial");
   check_teaching(job.teaching);
   if (!job.teaching.teacher.empty() && job.objective == kSeq2Seq)
     throw Error("a teacher is for a language model's objectives, not for seq2seq", "`objective` mlm",
@@ -258,7 +264,8 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
   job.train = with_defaults(job.train);
   const LearnerOptions how{.threads = job.threads > 0 ? job.threads : threads_for_rank(ranks),
                            .recompute = job.recompute,
-                           .bf16 = job.train.bf16};
+                           .bf16 = job.train.bf16,
+                           .nearby = job.initial == kNearby};
   const auto tell = [&](const std::function<void(std::string_view)>& event, const std::string& what) {
     if (!what.empty() && ranks.rank() == 0 && event) event(what);
   };
@@ -297,6 +304,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
   description["bf16"] = job.train.bf16;
+  if (job.initial == kNearby) description["initial"] = job.initial;
   if (job.mask_rate_end) description["mask_rate_end"] = *job.mask_rate_end;
   description.update(setup.teaching);
   const auto config = nlohmann::ordered_json::parse(setup.config);

@@ -224,6 +224,10 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--rate", "-1"}), 2, "try: --rate 1e-4");
   fails(arguments("x", {"--clip", "-1"}), 2, "try: --clip 1\n");
   fails(arguments("x", {"--decay", "-1"}), 2, "try: --decay 0.01");
+  fails(arguments("x", {"--beta2", "1"}), 2, "try: --beta2");
+  fails(arguments("x", {"--eps", "0"}), 2, "try: --eps");
+  fails(arguments("x", {"--initial", "near"}), 2, "--initial nearby");
+  fails({"pretrain", "--data", data, "--out", out, "--from", data, "--initial", "nearby"}, 2, "--from alone");
   fails(arguments("x", {"--save-every", "0"}), 2, "a number of steps above 0, or a time");
   fails(arguments("x", {"--objective", "nsp"}), 2, "causal, seq2seq");
   fails(arguments("x", {"--max-predictions", "0"}), 2, "from 1 to");

@@ -31,6 +31,7 @@ PretrainJob pretrain_job(const Settings& s) {
   job.train = train_options(s);
   job.data = s.data.value_or("");
   job.size = s.model_size.value_or(""), job.config = s.config.value_or(""), job.from = s.from.value_or("");
+  job.initial = s.initial.value_or(job.initial);
   job.objective = s.objective.value_or(job.objective);
   job.max_length = s.max_length.value_or(job.max_length);
   job.mask_rate = s.mask_rate.value_or(job.mask_rate);
