@@ -7,8 +7,9 @@ import { attentionView } from "./attention.js";
 import { explainView } from "./explain.js";
 import { mechanismsView } from "./mechanisms.js";
 import { tryView } from "./try.js";
+import { trainingView } from "./training.js";
 
-const VIEWS = { attention: ["Attention", attentionView], explain: ["Explain", explainView], mechanisms: ["Mechanisms", mechanismsView], try: ["Try", tryView] };
+const VIEWS = { attention: ["Attention", attentionView], explain: ["Explain", explainView], mechanisms: ["Mechanisms", mechanismsView], try: ["Try", tryView], training: ["Training", trainingView] };
 const THEME = "bertie-theme";
 
 let shown = { name: null, stop: () => {}, redraw: () => {} };

@@ -8,10 +8,12 @@
 //
 // What a text gets back does not depend on what else is asked at the same time, bit for bit.
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bertie/export.h"
@@ -45,6 +47,8 @@ struct ServeOptions {
   };
   std::vector<NamedModel> models =
       {};  // the first that can do what is asked is the default. Empty: the embedded ones
+  // Runs of training, by name: folders with a log.jsonl, whose curves the page shows while it grows.
+  std::vector<std::pair<std::string, std::filesystem::path>> runs = {};
   std::string address = "127.0.0.1";  // an IP address; 0.0.0.0 and :: are all of them
   uint16_t port = 8080;               // 0: any that is free
   int socket = -1;                    // one that listens already (systemd's), instead of address and port

@@ -108,11 +108,18 @@ struct TrainProgress {
   uint64_t skipped = 0;                  // steps
 };
 
+// What a model says now of a text with masks: for each mask the likeliest tokens, best first.
+struct Watched {
+  std::string text;
+  std::vector<std::vector<Fill>> masks = {};
+};
+
 struct EvalResult {
   uint64_t step = 0;
   double loss = 0;  // NaN where the job measures scores alone
   std::vector<Metric> metrics = {};
   std::vector<NamedScore> scores = {};  // fine-tuning; the first decides which checkpoint is the best
+  std::vector<Watched> watched = {};    // PretrainJob::watch
   size_t sequences = 0;
   bool best = false;  // so far
 };
@@ -163,7 +170,7 @@ struct PretrainJob {
   // The model: a size (tiny, mini, small, medium, base, large) or a config.json, not both; or `from`'s own.
   std::string size = {};
   std::filesystem::path config = {};
-  std::string from = {};              // a checkpoint whose weights are the start
+  std::string from = {};  // a checkpoint whose weights are the start
   // Without `from`: random weights as in the paper, or nearby, with which heads look at words nearby from the
   // start: a small model learns sooner.
   std::string initial = "random";
@@ -176,7 +183,8 @@ struct PretrainJob {
   std::optional<double> mask_rate_end = {};  // to which it goes over the run, in a straight line
   size_t max_predictions = 0;
   bool whole_words = false;
-  double dropout = -1;     // below 0: as the config says
+  std::vector<std::string> watch = {};  // texts with masks, to be filled at each evaluation
+  double dropout = -1;                  // below 0: as the config says
   bool recompute = false;  // less memory, more time: layers are computed again in the backward pass
   int threads = 0;         // of a rank; 0: one for every core
   TrainOptions train = {};

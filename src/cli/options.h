@@ -61,7 +61,9 @@ struct Settings {
   bool strict = false;
 
   std::optional<std::string> data, from, initial, model_size, objective;  // pretrain
-  std::optional<int> schedule, optimizer;                                 // Schedule, OptimizerMethod
+  std::vector<std::string> watch;
+  std::vector<std::string> runs;           // serve, view
+  std::optional<int> schedule, optimizer;  // Schedule, OptimizerMethod
   std::optional<std::string> time_limit, token_limit, save_every;
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;

@@ -21,6 +21,16 @@ Option timeout(std::string_view name, std::string_view help, std::string_view st
           .most = 86'400};
 }
 
+Option run_option() {
+  return {
+      .name = "run",
+      .argument = "DIR",
+      .help =
+          "show the curves of this run's log.jsonl on the page, and of others that are given so; NAME=DIR to "
+          "call it otherwise",
+      .to = &Settings::runs};
+}
+
 }  // namespace
 
 std::vector<Command> serve_commands() {
@@ -64,6 +74,7 @@ std::vector<Command> serve_commands() {
              .help = "pages of this origin may call from a browser; *: all pages",
              .standard = "none",
              .to = &Settings::cors},
+            run_option(),
             {.name = "log",
              .help = "a line of JSON on standard error for every request",
              .to = &Settings::log},
@@ -106,6 +117,7 @@ std::vector<Command> serve_commands() {
                 "the model can do: docs/seeing.md. It needs no network.",
        .options =
            {{.name = "pair", .argument = "TEXT", .help = "second text of a pair", .to = &Settings::pair},
+            run_option(),
             {.name = "layer",
              .letter = 'l',
              .argument = "L",

@@ -219,16 +219,23 @@ std::vector<Option> step_options(std::string_view rate, std::string_view outlier
 }
 
 std::vector<Option> held_out_options() {
-  return {{.name = "eval-every",
-           .argument = "N",
-           .help = "evaluate on the held-out shards every N steps; 0: never",
-           .standard = "500",
-           .to = &Settings::eval_every},
-          {.name = "eval-sequences",
-           .argument = "N",
-           .help = "sequences of an evaluation, spread over the held-out shards; 0: all",
-           .standard = "1024",
-           .to = &Settings::eval_sequences}};
+  return {
+      {.name = "eval-every",
+       .argument = "N",
+       .help = "evaluate on the held-out shards every N steps; 0: never",
+       .standard = "500",
+       .to = &Settings::eval_every},
+      {.name = "eval-sequences",
+       .argument = "N",
+       .help = "sequences of an evaluation, spread over the held-out shards; 0: all",
+       .standard = "1024",
+       .to = &Settings::eval_sequences},
+      {.name = "watch",
+       .argument = "TEXT",
+       .help =
+           "fill the masks of this text, and of others that are given so, at each evaluation: they go into "
+           "log.jsonl",
+       .to = &Settings::watch}};
 }
 
 std::vector<Option> care_options() {

@@ -22,8 +22,9 @@ constexpr int kRetrySeconds = 1;
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (std::span<const Route> some : {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(),
-                                      heads_routes(), see_routes(), page_routes(), status_routes()})
+  for (std::span<const Route> some :
+       {openai_routes(), tei_routes(), pipeline_routes(), inside_routes(), heads_routes(), see_routes(),
+        training_routes(), page_routes(), status_routes()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -167,6 +168,7 @@ Server::State::State(ServeOptions given) : keys(given.keys_file) {
   const ServeLimits& limits = options.limits;
   service.limits = {.inputs = limits.inputs, .tokens = limits.tokens, .top_k = limits.top_k};
   service.models.load(options);
+  service.training = training_logs(options);
   const int workers = service.models.all().front()->all.threads();
   service.queue = std::make_unique<Queue>(
       QueueLimits{

@@ -17,6 +17,7 @@
 #include "serve/models.h"
 #include "serve/queue.h"
 #include "serve/request.h"
+#include "serve/training.h"
 
 namespace bertie::serve {
 
@@ -39,6 +40,7 @@ std::span<const Route> pipeline_routes();
 std::span<const Route> inside_routes();  // attention, explain, senses, score, next-sentence
 std::span<const Route> heads_routes();   // rollout, gradient
 std::span<const Route> see_routes();     // atlas, mean, mechanisms
+std::span<const Route> training_routes();
 std::span<const Route> page_routes();    // the page at /
 std::span<const Route> status_routes();  // health, metrics, openapi.json
 
@@ -48,6 +50,7 @@ struct Service {
   Metrics metrics;
   Models models;
   AttentionCache attention_cache;
+  TrainingLogs training;
   std::unique_ptr<Queue> queue;
   std::function<void(std::function<void()>)> post;
   std::function<bool()> is_ready;

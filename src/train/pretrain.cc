@@ -21,6 +21,7 @@
 #include "train/model_sizes.h"
 #include "train/ranks/on_ranks.h"
 #include "train/teaching.h"
+#include "train/watch.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -314,6 +315,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
                    .held_out = setup.held_out.get(),
                    .ranks = ranks,
                    .eval_sequences = setup.eval_sequences,
+                   .watch = watch_masks(job.watch, ModelFiles(setup.tokenizer), *setup.learner, how.threads),
                    .max_length = job.max_length,
                    .dropout = setup.dropout > 0,
                    .tokenizer = ModelFiles(setup.tokenizer),

@@ -202,6 +202,25 @@ TEST_F(Pretrain, AFullDiskIsAnErrorAndTheCheckpointBeforeIsUsed) {
   EXPECT_EQ(run(arguments("run", {"--resume", "--steps", "30", "-q"})).code, 0);
 }
 
+TEST_F(Pretrain, WatchesWhatMasksAreFilledWith) {
+  const Result r = run(arguments("run", {"-q", "--eval-every", "10", "--watch", "you [MASK] me", "--watch",
+                                         "[MASK] river [MASK]"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  size_t evaluations = 0;
+  for (const std::string& line : lines(read_all(folder_ / "run/log.jsonl"))) {
+    const json entry = json::parse(line);
+    if (!entry.contains("held_out_loss")) continue;
+    ++evaluations;
+    const json& watched = entry["watched"];
+    ASSERT_EQ(watched.size(), 2u) << line;
+    EXPECT_EQ(watched[0]["text"], "you [MASK] me");
+    EXPECT_EQ(watched[0]["masks"].size(), 1u);
+    EXPECT_EQ(watched[1]["masks"].size(), 2u);
+    EXPECT_GE(watched[0]["masks"][0][0]["score"], watched[0]["masks"][0][1]["score"]);
+  }
+  EXPECT_EQ(evaluations, 2u);
+}
+
 TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   const auto fails = [&](std::vector<std::string> words, int code, const std::string& part) {
     const Result r = run(words);
@@ -224,6 +243,8 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--rate", "-1"}), 2, "try: --rate 1e-4");
   fails(arguments("x", {"--clip", "-1"}), 2, "try: --clip 1\n");
   fails(arguments("x", {"--decay", "-1"}), 2, "try: --decay 0.01");
+  fails(arguments("x", {"--watch", "nothing"}), 2, "has no mask");
+  fails(arguments("x", {"--watch", "a [MASK]", "--objective", "causal"}), 2, "--objective mlm");
   fails(arguments("x", {"--beta2", "1"}), 2, "try: --beta2");
   fails(arguments("x", {"--eps", "0"}), 2, "try: --eps");
   fails(arguments("x", {"--initial", "near"}), 2, "--initial nearby");

@@ -11,10 +11,10 @@ if [ -z "$browser" ]; then echo "skipped: no Chromium is installed"; exit 77; fi
 
 scratch=$(mktemp -d)
 trap 'kill $server 2> /dev/null || true; rm -rf "$scratch"' EXIT
-"$bertie" view -m "$models/fill-mask-bert" --no-open > "$scratch/link" 2> "$scratch/said" &
+"$bertie" view -m "$models/fill-mask-bert" --run "$models/../run" --no-open > "$scratch/link" 2> "$scratch/said" &
 server=$!
 for i in $(seq 100); do [ -s "$scratch/link" ] && break; sleep 0.1; done
-base=$(head -1 "$scratch/link")
+base=$(head -1 "$scratch/link" | sed 's/#.*//')
 [ -n "$base" ] || { echo "bertie view printed no link:"; cat "$scratch/said"; exit 1; }
 
 # The page's elements when it has come to rest.
@@ -50,6 +50,11 @@ look "$base#view=try&task=fill-mask&input=A+%5BMASK%5D+film."
 has 'data-tried="fill-mask"' try
 look "$base#view=try&task=entities"
 has 'No model here can do this' "a task that no model does"
+
+look "$base#view=training&run=run"
+has 'data-training="run 2"' training
+has 'after step 50' "what masks were filled with"
+has '&lt;b&gt;london&lt;/b&gt;' "a token that is markup"
 
 "$bertie" attend -q -m "$models/fill-mask-bert" --html "$scratch/seen.html" '<img src=x onerror=alert(1)> </script>'
 kill $server

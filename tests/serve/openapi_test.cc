@@ -101,6 +101,7 @@ std::string filled(std::string path, const std::string& task) {
                                    {"zero-shot-classification", "nli"}})
     if (task == kind) model = name;
   replace("{name}", model);
+  replace("{run}", "run");
   return path;
 }
 
@@ -120,7 +121,8 @@ TEST_F(OpenApi, HasTheRoutesOfTheServerAndNoOthers) {
     }
   for (auto routes :
        {serve::openai_routes(), serve::tei_routes(), serve::pipeline_routes(), serve::inside_routes(),
-        serve::heads_routes(), serve::see_routes(), serve::page_routes(), serve::status_routes()})
+        serve::heads_routes(), serve::see_routes(), serve::training_routes(), serve::page_routes(),
+        serve::status_routes()})
     for (const serve::Route& route : routes)
       there.insert(std::string(route.method) + " " + std::string(route.path));
   EXPECT_EQ(described, there);

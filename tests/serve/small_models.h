@@ -48,6 +48,7 @@ inline ServeOptions small_models() {
         "question-answering-bert", "next-sentence-bert", "text-generation-gpt2"})
     options.models.push_back({name, golden_task(name)});
   options.models.push_back({"nli", inference_model()});
+  options.runs = {{"run", source_dir() / "tests/golden/run"}};
   return options;
 }
 

@@ -38,6 +38,7 @@ PretrainJob pretrain_job(const Settings& s) {
   job.mask_rate_end = s.mask_rate_end;
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
+  job.watch = s.watch;
   if (s.dropout) job.dropout = *s.dropout;
   job.recompute = s.recompute;
   job.threads = int(s.threads.value_or(0));

@@ -34,6 +34,11 @@ int handed_over_socket() {
   return 3;
 }
 
+std::string last_part(const std::filesystem::path& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 // MODEL, or NAME=MODEL. A folder is called by its last part: clients need not know where it lies.
 ServeOptions::NamedModel named_model(const Settings& settings, const std::string& word) {
   const size_t equals = word.find('=');
@@ -42,12 +47,19 @@ ServeOptions::NamedModel named_model(const Settings& settings, const std::string
   ModelFiles files = model_files(one);
   std::string name = word.substr(0, equals);
   std::error_code ignored;
-  if (equals == word.npos && std::filesystem::is_directory(word, ignored)) {
-    const std::filesystem::path folder = std::filesystem::absolute(word).lexically_normal();
-    name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-  }
+  if (equals == word.npos && std::filesystem::is_directory(word, ignored)) name = last_part(word);
   if (name.empty()) throw UsageError(fmt::format("{} has no name", in_quotes(word)), "NAME=MODEL");
   return {.name = std::move(name), .files = std::move(files)};
+}
+
+// RUN, or NAME=RUN: a folder in which something is trained.
+void add_runs(const Settings& settings, ServeOptions& options) {
+  for (const std::string& word : settings.runs) {
+    const size_t equals = word.find('=');
+    const std::filesystem::path folder(equals == word.npos ? word : word.substr(equals + 1));
+    const std::string name = equals == word.npos ? last_part(folder) : word.substr(0, equals);
+    options.runs.emplace_back(name, folder);
+  }
 }
 
 // Many clients need many descriptors; we may have as many as the system lets us.
@@ -67,6 +79,7 @@ ServeOptions options_of(const Settings& settings) {
       if (options.models[i].name == options.models[j].name)
         throw UsageError(fmt::format("two models are called {}", in_quotes(options.models[i].name)),
                          "NAME=MODEL gives one another name");
+  add_runs(settings, options);
   const auto set = [](auto& to, const auto& from) {
     if (from) to = std::decay_t<decltype(to)>(*from);
   };
@@ -199,6 +212,7 @@ int view_command(const Settings& settings) {
   const sigset_t stop = block_signals();
   ServeOptions options;
   if (names_model(settings)) options.models.push_back(named_model(settings, model_name(settings)));
+  add_runs(settings, options);
   options.port = uint16_t(settings.port.value_or(0));
   if (settings.threads) options.threads = int(*settings.threads);
   options.format = weight_format(settings);
@@ -209,6 +223,8 @@ int view_command(const Settings& settings) {
   };
   if (!settings.words.empty()) add("text", valid_text(settings, settings.words[0], "the text"));
   if (settings.pair) add("pair", valid_text(settings, *settings.pair, "the second text"));
+  if (!options.runs.empty() && settings.words.empty())
+    add("view", "training"), add("run", options.runs[0].first);
   if (settings.layer) add("layer", std::to_string(*settings.layer));
   if (settings.head) add("head", std::to_string(*settings.head));
   print("{}\n", link);

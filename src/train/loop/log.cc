@@ -13,6 +13,7 @@
 
 #include "bertie/error.h"
 #include "io/file.h"
+#include "io/json.h"
 
 namespace bertie {
 namespace {
@@ -78,6 +79,20 @@ void LogEntry::metrics(const Place& place, const std::vector<Metric>& metrics) {
   }
 }
 
+void LogEntry::watched(const std::vector<Watched>& texts) {
+  if (texts.empty()) return;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Watched& w : texts) {
+    nlohmann::ordered_json masks = nlohmann::ordered_json::array();
+    for (const auto& mask : w.masks) {
+      masks.push_back(nlohmann::ordered_json::array());
+      for (const Fill& fill : mask) masks.back().push_back({{"token", fill.token}, {"score", fill.score}});
+    }
+    all.push_back({{"text", w.text}, {"masks", masks}});
+  }
+  line_ += ",\"watched\":" + io::dump(all);
+}
+
 std::string_view LogEntry::line() { return line_ += "}\n"; }
 
 bool is_run_log(std::string_view log) {
@@ -130,6 +145,7 @@ void RunLog::write(const EvalResult& r) {
   entry_.metrics(kEvaluation, r.metrics);
   for (const NamedScore& score : r.scores) entry_.number(kEvaluation, score.name, score.value);
   entry_.whole("best", r.best);
+  entry_.watched(r.watched);
   write_entry(r.step);
 }
 

@@ -30,6 +30,7 @@ class LogEntry {
     std::string_view prefix, folder;
   };
   void number(const Place& place, std::string_view name, double value, std::string_view suffix = {});
+  void watched(const std::vector<Watched>& texts);  // in the line only
   void metrics(const Place& place, const std::vector<Metric>& metrics);
   std::string_view line();  // whole; nothing may be added after it
   std::span<const Scalar> scalars() const { return std::span(scalars_).first(count_); }

@@ -171,6 +171,7 @@ EvalResult Trainer::evaluate() {
     if (first_rank()) r.scores = parts_.scores();
     result = value_of_rank_0(parts_.ranks, r.scores.empty() ? NAN : r.scores[0].value);
   }
+  if (first_rank() && parts_.watch) r.watched = parts_.watch();
   evaluated_step_ = step_;
   saved_step_.reset();  // a checkpoint of this step does not know of this evaluation
   const bool better = best_step_ == 0 || (parts_.scores ? result > best_result_ : result < best_result_);

@@ -44,6 +44,7 @@ class Trainer {
     // best, and not the loss on held_out. With one rank it may throw EvaluationStopped: the run is saved and
     // ends as if it had been asked to between steps, and evaluates when it is resumed.
     std::function<std::vector<NamedScore>()> scores = {};
+    std::function<std::vector<Watched>()> watch = {};  // beside an evaluation, on rank 0
     size_t max_length = 0;  // tokens of a sequence, at most, to allocate once; 0: as they come
     bool dropout = true;    // false: the model's config has none
     std::optional<ModelFiles> tokenizer = {};  // whose files go into each checkpoint
