@@ -16,6 +16,7 @@ const NAMES = {
 const HIDDEN = new Set(["step", "tokens", "epoch", "seconds", "skipped", "best", "watched", "gradient_norm"]);
 
 const isShare = (key) => /accuracy|f1|precision|recall|exact_match|matthews|pearson|spearman/.test(key);
+const tick = (key, x) => (isShare(key) ? `${+(100 * x).toPrecision(3)}%` : `${+x.toPrecision(3)}`);
 const number = (key, x) => (isShare(key) ? percent(x) : short(x));
 
 function nameOf(key) {
@@ -48,7 +49,7 @@ function chart(key, steps, line, dots) {
   const path = line.map((v, i) => (Number.isFinite(v) ? `${x(steps[i]).toFixed(1)},${y(v).toFixed(1)}` : "")).filter(Boolean).join(" ");
   const newest = dots.length ? `held out ${number(key, dots.at(-1).value)}` : line.length ? number(key, line.at(-1)) : "";
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "curve", role: "img", "aria-label": `${nameOf(key)}, step by step; now ${newest}. The table below has the numbers` },
-    ticks(low, high).map((t) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }), svg("text", { x: LEFT - 6, y: y(t), class: "axis", "text-anchor": "end", "dominant-baseline": "central" }, number(key, t))]),
+    ticks(low, high).map((t) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }), svg("text", { x: LEFT - 6, y: y(t), class: "axis", "text-anchor": "end", "dominant-baseline": "central" }, tick(key, t))]),
     ticks(0, last).map((t) => svg("text", { x: x(t), y: HEIGHT - 6, class: "axis", "text-anchor": t === 0 ? "start" : "middle" }, t.toLocaleString("en"))),
     svg("polyline", { points: path, class: "trained" }),
     dots.map((d) => svg("circle", { cx: x(d.step), cy: y(d.value), r: 3.4, class: "held-out" }, svg("title", {}, `step ${d.step}: ${number(key, d.value)}`))));
@@ -84,7 +85,7 @@ export async function trainingView(root) {
   const which = select(runs, chosen(), (run) => set({ run }));
   let live = true, timer = 0, playing = 0, reply = null, turn = 0, text = "";
   const about = h("p", { class: "hint" }), grid = h("div", { class: "curves" }), masks = h("div", {}), below = h("div", {});
-  replace(root, h("div", { class: "card options" }, field("Run", which), checkbox("Look again every 5 seconds", live, (on) => (live = on, plan())), about), grid, masks, below);
+  replace(root, h("div", { class: "card" }, h("div", { class: "options" }, field("Run", which), checkbox("Look again every 5 seconds", live, (on) => (live = on, plan()))), about), grid, masks, below);
 
   function drawMasks() {
     const watched = reply.evaluations.filter((e) => e.watched?.length);

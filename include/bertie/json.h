@@ -71,6 +71,7 @@ BERTIE_API std::string to_json(const LearnedVocabulary& learned, std::string_vie
 BERTIE_API std::string to_json(const Prepared& prepared, std::string_view out, double seconds);
 // `resume` is the command that goes on with a run that was stopped.
 BERTIE_API std::string to_json(const TrainResult& result, std::string_view resume = {});
+BERTIE_API std::string to_json(const PretrainPreview& preview);
 BERTIE_API std::string to_json(const LanguageModelScores& scores, std::string_view model);
 BERTIE_API std::string to_json(const FinetuneResult& result, std::string_view resume = {});
 // With what follows from the vectors, which are not in it: cosines of all layers; groups and plane of one.

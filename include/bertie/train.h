@@ -193,6 +193,25 @@ struct PretrainJob {
 // Throws Error; what was saved before is whole. Under mpirun all ranks call it (docs/scaling.md).
 BERTIE_API TrainResult pretrain(const PretrainJob& job, const TrainEvents& events = {});
 
+// What a job would learn from, to look at: its first sequences, and what was done to them.
+struct PretrainPreview {
+  struct Token {
+    std::string token;                       // as the model reads it
+    std::optional<std::string> target = {};  // what it should say there
+  };
+  struct Sequence {
+    std::vector<Token> tokens;
+    std::optional<int> label = {};  // of a pair: 0 the second follows (sop: in order), 1 it does not
+  };
+  std::vector<Sequence> sequences = {};
+  // Over `counted` sequences: tokens, special ones too; those to be predicted, and what stands in their
+  // place: the mask, another token, they themselves. And pairs with label 0.
+  size_t counted = 0, tokens = 0, chosen = 0, masked = 0, changed = 0, kept = 0, pairs = 0, next = 0;
+};
+// Of the first `sequences`, and counts over 1,000 or more. The job's data and how it is masked are looked at,
+// not its model. Throws Error, also for seq2seq.
+BERTIE_API PretrainPreview preview(const PretrainJob& job, size_t sequences);
+
 // How well a language model knows the held-out part of shards: masked tokens (or the next ones), and next
 // sentences where it has a head for them.
 struct LanguageModelJob {

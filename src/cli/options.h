@@ -62,6 +62,7 @@ struct Settings {
 
   std::optional<std::string> data, from, initial, model_size, objective;  // pretrain
   std::vector<std::string> watch;
+  std::optional<size_t> show;
   std::vector<std::string> runs;           // serve, view
   std::optional<int> schedule, optimizer;  // Schedule, OptimizerMethod
   std::optional<std::string> time_limit, token_limit, save_every;

@@ -79,6 +79,12 @@ std::vector<Option> model_options() {
            .standard = "mlm+nsp",
            .to = &Settings::objective,
            .choices = objective_choices(true)},
+          {.name = "show",
+           .argument = "N",
+           .help = "only show the first N sequences as the model would read them, and what was masked",
+           .to = &Settings::show,
+           .least = 1,
+           .most = 1000},
           resume_option()};
 }
 

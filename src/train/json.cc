@@ -64,6 +64,26 @@ std::string to_json(const TrainResult& result, std::string_view resume) {
   return json.end_object().take();
 }
 
+std::string to_json(const PretrainPreview& preview) {
+  JsonWriter json;
+  json.begin_object().key("sequences").begin_array();
+  for (const PretrainPreview::Sequence& s : preview.sequences) {
+    json.begin_object().key("tokens").begin_array();
+    for (const PretrainPreview::Token& t : s.tokens) {
+      json.begin_object().field("token", t.token);
+      if (t.target) json.field("target", *t.target);
+      json.end_object();
+    }
+    json.end_array();
+    if (s.label) json.field("label", *s.label);
+    json.end_object();
+  }
+  json.end_array().field("counted", preview.counted).field("tokens", preview.tokens);
+  json.field("chosen", preview.chosen).field("masked", preview.masked).field("changed", preview.changed);
+  json.field("kept", preview.kept).field("pairs", preview.pairs).field("next", preview.next);
+  return json.end_object().take();
+}
+
 std::string to_json(const LanguageModelScores& scores, std::string_view model) {
   JsonWriter json;
   json.begin_object()

@@ -205,13 +205,7 @@ Setup encoder_setup(const PretrainJob& job, const LearnerOptions& how) {
   const Objective objective = objective_of(job.objective);
   const Tokenizer tokenizer = Tokenizer::load(job.data);
   const Config config = config_of(job, tokenizer, objective == Objective::kCausal);
-  PretrainingOptions data{.objective = objective,
-                          .max_length = job.max_length,
-                          .mask_rate = job.mask_rate,
-                          .mask_rate_end = job.mask_rate_end,
-                          .max_predictions = job.max_predictions,
-                          .whole_words = job.whole_words,
-                          .seed = job.train.seed};
+  PretrainingOptions data = sequences_of(job);
   Setup setup{.config = config.to_json(),
               .tokenizer = job.data,
               .hidden = config.hidden,
@@ -258,6 +252,16 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
 }
 
 }  // namespace
+
+PretrainingOptions sequences_of(const PretrainJob& job) {
+  return {.objective = objective_of(job.objective),
+          .max_length = job.max_length,
+          .mask_rate = job.mask_rate,
+          .mask_rate_end = job.mask_rate_end,
+          .max_predictions = job.max_predictions,
+          .whole_words = job.whole_words,
+          .seed = job.train.seed};
+}
 
 TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEvents& events) {
   check_choice(given);

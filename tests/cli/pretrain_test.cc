@@ -202,9 +202,30 @@ TEST_F(Pretrain, AFullDiskIsAnErrorAndTheCheckpointBeforeIsUsed) {
   EXPECT_EQ(run(arguments("run", {"--resume", "--steps", "30", "-q"})).code, 0);
 }
 
+TEST_F(Pretrain, ShowsWhatTheModelWouldRead) {
+  const Result r = run(arguments("none", {"--show", "3"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("[MASK]:"), std::string::npos) << r.out;
+  EXPECT_FALSE(fs::exists(folder_ / "none")) << "nothing is trained";
+  const json p = json::parse(run(arguments("none", {"--show", "2", "--json"})).out);
+  EXPECT_EQ(p["sequences"].size(), 2u);
+  EXPECT_EQ(p["sequences"][0]["tokens"][0]["token"], "[CLS]");
+  const double chosen = p["chosen"], tokens = p["tokens"];
+  EXPECT_NEAR(chosen / tokens, 0.15, 0.02);
+  EXPECT_NEAR(p["masked"].get<double>() / chosen, 0.8, 0.03);
+  EXPECT_NEAR(p["changed"].get<double>() / chosen, 0.1, 0.025)
+      << "another token may be the same, one in 15 here";
+  EXPECT_EQ(p["masked"].get<int>() + p["changed"].get<int>() + p["kept"].get<int>(), chosen);
+  EXPECT_NEAR(p["next"].get<double>() / p["pairs"].get<double>(), 0.5, 0.05);
+  const json causal =
+      json::parse(run(arguments("none", {"--show", "1", "--json", "--objective", "causal"})).out);
+  EXPECT_EQ(causal["masked"], 0);
+  EXPECT_FALSE(causal["sequences"][0].contains("label"));
+}
+
 TEST_F(Pretrain, WatchesWhatMasksAreFilledWith) {
-  const Result r = run(arguments("run", {"-q", "--eval-every", "10", "--watch", "you [MASK] me", "--watch",
-                                         "[MASK] river [MASK]"}));
+  const Result r = run(arguments(
+      "run", {"-q", "--eval-every", "10", "--watch", "you [MASK] me", "--watch", "[MASK] river [MASK]"}));
   EXPECT_EQ(r.code, 0) << r.err;
   size_t evaluations = 0;
   for (const std::string& line : lines(read_all(folder_ / "run/log.jsonl"))) {
@@ -244,9 +265,11 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--clip", "-1"}), 2, "try: --clip 1\n");
   fails(arguments("x", {"--decay", "-1"}), 2, "try: --decay 0.01");
   fails(arguments("x", {"--watch", "nothing"}), 2, "has no mask");
-  fails(arguments("x", {"--watch", "a [MASK]", "--objective", "causal"}), 2, "--objective mlm");
-  fails(arguments("x", {"--beta2", "1"}), 2, "try: --beta2");
-  fails(arguments("x", {"--eps", "0"}), 2, "try: --eps");
+  fails({"pretrain", "--data", data, "--out", out, "--size", "tiny", "--objective", "causal", "--watch",
+         "a [MASK]"},
+        2, "--objective mlm");
+  fails(arguments("x", {"--beta2", "1"}), 2, "--beta2 is 1");
+  fails(arguments("x", {"--eps", "0"}), 2, "--eps is 0");
   fails(arguments("x", {"--initial", "near"}), 2, "--initial nearby");
   fails({"pretrain", "--data", data, "--out", out, "--from", data, "--initial", "nearby"}, 2, "--from alone");
   fails(arguments("x", {"--save-every", "0"}), 2, "a number of steps above 0, or a time");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From text to models/bertie-mini: vocabulary, shards, pre-training, and the head for sentiment. Goes on where it was
-# stopped.
+# From text to models/bertie-mini: vocabulary, shards, pre-training in three parts, and the head for sentiment. Goes on
+# where it was stopped.
 #
 #   make.sh CORPUS TASKS WORK
 #
@@ -11,21 +11,29 @@ here=$(cd "$(dirname "$0")" && pwd)
 out=$(dirname "$here")
 bertie=${BERTIE:-$here/../../../build/bertie}
 corpus=$1 tasks=$2 work=$3
-# Tokens of the first part, at a rate that stays, and of the end, in which it falls to 0.
-main=${MAIN_TOKENS:-240M} end=${END_TOKENS:-30M}
 texts=("$corpus/wiki.txt" "$corpus/news.txt" "$corpus/novels.txt")
 mkdir -p "$work"
 
 [ -e "$work/vocab.txt" ] || "$bertie" vocab "${texts[@]}" --size 8192 --alphabet-limit 200 -o "$work/vocab.txt"
 "$bertie" prepare "${texts[@]}" --vocab "$work/vocab.txt" --held-out 0.01 -o "$work/shards"
 
-common=(-d "$work/shards" --bf16 --dropout 0 --eval-every 1000 --save-every 5m --resume)
-"$bertie" pretrain "${common[@]}" --config "$here/config.json" -o "$work/main" --tokens "$main" \
-  --schedule constant --warmup 0.02 --rate 1e-3 -b 64 --max-length 128 --mask-rate 0.3
-"$bertie" pretrain "${common[@]}" --from "$work/main/last" -o "$work/end" --tokens "$end" \
-  --schedule linear --warmup 0.01 --rate 1e-3 -b 32 --max-length 256 --mask-rate 0.3 --mask-rate-end 0.15
-"$bertie" convert "$work/end/last" "$work/bertie-mini" --dtype bf16 --force
+watch=()
+while read -r text; do watch+=(--watch "$text"); done < "$here/watch.txt"
+# part NAME options: one run with what all have in common
+part() {
+  "$bertie" pretrain -d "$work/shards" -o "$work/$1" --beta2 0.98 --eps 1e-12 --bf16 --dropout 0 --eval-every 500 \
+    --save-every 5m --log-every 50 --resume "${watch[@]}" "${@:2}"
+}
+# Short sequences first; then most of it, and at the end the rate falls; then a little at full length, for the positions.
+part short --config "$here/config.json" --initial nearby --steps "${SHORT_STEPS:-1750}" -b 64 --max-length 64 \
+  --schedule constant --warmup 100 --rate 1e-3
+part main --from "$work/short/last" --tokens "${MAIN_TOKENS:-400M}" -b 48 --max-length 128 \
+  --schedule stable --cooldown 0.4 --warmup 0.02 --rate 1e-3 --mask-rate 0.2 --mask-rate-end 0.15
+part long --from "$work/main/last" --tokens "${LONG_TOKENS:-4M}" -b 8 --max-length 512 --schedule linear \
+  --warmup 0.05 --rate 1e-4
+"$bertie" convert "$work/long/last" "$work/bertie-mini" --dtype bf16 --force
 cp "$work"/bertie-mini/{config.json,model.safetensors,vocab.txt,tokenizer_config.json} "$out"
+"$here/training.py" "$work"/{short,main,long}/log.jsonl > "$out/training.jsonl"
 
 # A head: the last two layers learn, and the head itself; the rest is bertie-mini's.
 head() {  # name, kind, options of finetune

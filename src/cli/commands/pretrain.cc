@@ -24,6 +24,36 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
   if (!resume.empty()) print("stopped; it goes on with:\n  {}\n", printable(resume));
 }
 
+// Masked tokens as [MASK:found], others that are to be predicted as river:bank and me:me.
+void show(const PretrainPreview& p, const PretrainJob& job, const Settings& settings) {
+  if (settings.json) return print(to_json(p) + "\n");
+  const Style style = Style::for_output();
+  for (const PretrainPreview::Sequence& s : p.sequences) {
+    std::string text;
+    for (const PretrainPreview::Token& t : s.tokens)
+      text += (text.empty() ? "" : " ") + printable(t.token) +
+              (t.target ? style.accent(":" + printable(*t.target)) : std::string());
+    const bool order = job.objective == "mlm+sop";
+    if (s.label)
+      text += style.dim(*s.label == 0 ? order ? "  (in order)" : "  (next)"
+                        : order       ? "  (swapped)"
+                                      : "  (not next)");
+    print("{}\n\n", text);
+  }
+  const auto percent = [](size_t part, size_t all) {
+    return 100 * double(part) / double(std::max<size_t>(all, 1));
+  };
+  print("{} sequences, {} tokens; {:.1f}% are to be predicted", with_commas(p.counted), with_commas(p.tokens),
+        percent(p.chosen, p.tokens));
+  if (p.masked > 0)
+    print(": {:.1f}% of them read as the mask, {:.1f}% as another token, {:.1f}% as themselves",
+          percent(p.masked, p.chosen), percent(p.changed, p.chosen), percent(p.kept, p.chosen));
+  if (p.pairs > 0)
+    print("; {:.1f}% of the pairs are {}", percent(p.next, p.pairs),
+          job.objective == "mlm+sop" ? "in order" : "next sentences");
+  print("\n");
+}
+
 }  // namespace
 
 PretrainJob pretrain_job(const Settings& s) {
@@ -45,7 +75,12 @@ PretrainJob pretrain_job(const Settings& s) {
   return job;
 }
 
-int pretrain_command(const Settings& settings) { return run_pretraining(pretrain_job(settings), settings); }
+int pretrain_command(const Settings& settings) {
+  const PretrainJob job = pretrain_job(settings);
+  if (!settings.show) return run_pretraining(job, settings);
+  show(preview(job, *settings.show), job, settings);
+  return 0;
+}
 
 int run_pretraining(const PretrainJob& job, const Settings& settings) {
   const Launcher launcher = Launcher::find();

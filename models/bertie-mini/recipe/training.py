@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Joins the logs of runs that went on from each other into one, with what the page draws and no more.
+
+    training.py LOG... > training.jsonl
+
+Steps and tokens go on counting; of the lines between evaluations at most 300 stay, each the mean of its neighbours.
+"""
+import json
+import sys
+
+MOST = 300
+KEYS = ["token_loss", "token_accuracy", "label_loss", "label_accuracy", "rate", "tokens_per_second"]
+
+
+def rounded(x):
+    return float(f"{x:.4g}")
+
+
+def main():
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    points, evaluations, steps, tokens = [], [], 0, 0
+    for name in sys.argv[1:]:
+        last_step = last_tokens = 0
+        with open(name, encoding="utf-8") as file:
+            for line in file:
+                entry = json.loads(line)
+                last_step = entry["step"]
+                entry["step"] += steps
+                if "tokens" in entry:
+                    last_tokens = entry["tokens"]
+                    entry["tokens"] += tokens
+                    points.append(entry)
+                else:
+                    evaluations.append(entry)
+        steps += last_step
+        tokens += last_tokens
+    size = -(-len(points) // MOST)
+    lines = []
+    for at in range(0, len(points), size):
+        some = points[at:at + size]
+        mean = {key: rounded(sum(p[key] for p in some) / len(some)) for key in KEYS}
+        lines.append({"step": some[-1]["step"], "tokens": some[-1]["tokens"], **mean})
+    for e in evaluations:
+        kept = {key: rounded(value) for key, value in e.items() if key.startswith("held_out_") and value is not None}
+        watched = [{"text": w["text"], "masks": [[{"token": g["token"], "score": rounded(g["score"])} for g in mask]
+                                                 for mask in w["masks"]]} for w in e.get("watched", [])]
+        lines.append({"step": e["step"], **kept, "watched": watched})
+    for line in sorted(lines, key=lambda entry: entry["step"]):
+        print(json.dumps(line, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()
