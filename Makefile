@@ -28,6 +28,7 @@ test: build
 test-slow: PACKAGES += $(MPI_PACKAGES) $(PAGE_PACKAGES)
 test-slow: build
 	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R 'NumbersToWords|^page'
+	@tests/tour/run.sh build/bertie docs/tour.md --slow
 	@for preset in asan-ubsan tsan; do \
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \

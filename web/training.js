@@ -16,7 +16,7 @@ const NAMES = {
 const HIDDEN = new Set(["step", "tokens", "epoch", "seconds", "skipped", "best", "watched", "gradient_norm"]);
 
 const isShare = (key) => /accuracy|f1|precision|recall|exact_match|matthews|pearson|spearman/.test(key);
-const tick = (key, x) => (isShare(key) ? `${+(100 * x).toPrecision(3)}%` : `${+x.toPrecision(3)}`);
+const tick = (key, x) => (isShare(key) ? `${+(100 * x).toFixed(4)}%` : `${+x.toPrecision(9)}`);
 const number = (key, x) => (isShare(key) ? percent(x) : short(x));
 
 function nameOf(key) {
@@ -63,7 +63,7 @@ function charts(reply) {
   for (const e of evaluations)  // scores that only evaluations have
     for (const key of Object.keys(e)) if (key.startsWith("held_out_") && !keys.includes(key.slice(9))) keys.push(key.slice(9));
   const parts = keys.includes("token_loss") ? keys.filter((key) => key !== "loss") : keys, order = Object.keys(NAMES);
-  const place = (key) => (order.indexOf(key) + order.length + 1) % (order.length + 1) || order.length;
+  const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
   return parts.sort((a, b) => place(a) - place(b)).map((key) => chart(key, steps, points[key] ?? [], held(key)));
 }
 
@@ -82,15 +82,15 @@ export async function trainingView(root) {
     return { stop: () => {}, redraw: () => {} };
   }
   const chosen = () => (runs.includes(get().run) ? get().run : runs[0]);
-  const which = select(runs, chosen(), (run) => set({ run }));
-  let live = true, timer = 0, playing = 0, reply = null, turn = 0, text = "";
+  const which = select(runs, chosen(), (run) => set({ run, evaluation: "" }));
+  let live = true, timer = 0, playing = 0, reply = null, turn = 0, text = "", waiting = false, stopPlaying = () => {};
   const about = h("p", { class: "hint" }), grid = h("div", { class: "curves" }), masks = h("div", {}), below = h("div", {});
   replace(root, h("div", { class: "card" }, h("div", { class: "options" }, field("Run", which), checkbox("Look again every 5 seconds", live, (on) => (live = on, plan()))), about), grid, masks, below);
 
   function drawMasks() {
     const watched = reply.evaluations.filter((e) => e.watched?.length);
     if (!watched.length) return replace(masks, h("p", { class: "hint" }, "With --watch \"a text with [MASK]\" a run also says, at each evaluation, what it would put there."));
-    const at = h("input", { type: "range", min: 0, max: watched.length - 1, value: Math.min(watched.length - 1, get().at === "" ? watched.length - 1 : Number(get().at)) });
+    const at = h("input", { type: "range", min: 0, max: watched.length - 1, value: Math.min(watched.length - 1, get().evaluation === "" ? watched.length - 1 : Number(get().evaluation)) });
     const list = h("div", { class: "lists" }), where = h("span", { class: "hint" });
     const show = () => {
       const e = watched[Number(at.value)];
@@ -98,7 +98,7 @@ export async function trainingView(root) {
       at.setAttribute("aria-valuetext", where.textContent);
       replace(list, guesses(e));
     };
-    at.addEventListener("input", () => (stopPlaying(), set({ at: Number(at.value) === watched.length - 1 ? "" : at.value }), show()));
+    at.addEventListener("input", () => (stopPlaying(), set({ evaluation: Number(at.value) === watched.length - 1 ? "" : at.value }), show()));
     const play = button("Play", () => {
       if (playing) return stopPlaying();
       at.value = 0;
@@ -110,26 +110,33 @@ export async function trainingView(root) {
         show();
       }, STEP);
     });
-    function stopPlaying() {
+    stopPlaying = () => {
+      if (!playing) return;
       clearInterval(playing);
       playing = 0;
       play.textContent = "Play";
-    }
-    const texts = watched[0].watched.map((w) => w.text);
+      if (waiting) draw();
+    };
+    const texts = [...new Set(watched.flatMap((e) => e.watched.map((w) => w.text)))];
     replace(masks, h("section", { class: "card" }, h("h2", {}, "The same masks, evaluation by evaluation"), h("div", { class: "options" }, field("Evaluation", at), play, where), list,
-      tableDetails("As a table", () => table("The likeliest word at each evaluation", ["step", ...texts], watched.map((e) => [e.step, ...e.watched.map((w) => w.masks.map((m) => m[0]?.token ?? "").join(" "))])))));
+      tableDetails("As a table", () => table("The likeliest word at each evaluation", ["step", ...texts], watched.map((e) => [e.step, ...texts.map((t) => e.watched.find((w) => w.text === t)?.masks.map((m) => m[0]?.token ?? "").join(" ") ?? "–")])))));
     show();
   }
 
   function draw() {
     if (!reply) return;
-    const { points, evaluations } = reply, tokens = points.tokens?.at(-1);
-    about.textContent = tokens ? `${Math.round(points.step.at(-1)).toLocaleString("en")} steps, ${millions(tokens)} tokens. The line is what it learned from, in means of neighbouring lines of the log; dots are held-out text.` : "The run has not logged anything yet.";
+    const { step, tokens, evaluations } = reply;
+    root.dataset.training = `${reply.name} ${evaluations.length}`;
+    about.textContent = tokens ? `${step.toLocaleString("en")} steps, ${millions(tokens)} tokens. The line is what it learned from, in means of neighbouring lines of the log; dots are held-out text.` : "The run has not logged anything yet.";
     replace(grid, charts(reply));
-    if (!playing) drawMasks();
+    // What somebody looks at stays as it is: a table that is open, a slider in use, masks that play.
+    waiting = playing || [masks, below].some((part) => part.contains(document.activeElement) || part.querySelector("details[open]"));
+    if (waiting && masks.dataset.run === reply.name) return;
+    waiting = false;
+    masks.dataset.run = reply.name;
+    drawMasks();
     const keys = [...new Set(evaluations.flatMap((e) => Object.keys(e).filter((k) => k.startsWith("held_out_"))))];
     replace(below, evaluations.length ? tableDetails("Evaluations as a table", () => table("On held-out text", ["step", ...keys.map((k) => nameOf(k.slice(9)))], evaluations.map((e) => [e.step, ...keys.map((k) => (Number.isFinite(e[k]) ? number(k, e[k]) : "–"))]))) : null);
-    root.dataset.training = `${reply.name} ${evaluations.length}`;
   }
 
   async function load() {
@@ -152,6 +159,7 @@ export async function trainingView(root) {
   const stop = listen((changed) => {
     if (get().view !== "training" || !changed.has("run")) return;
     which.value = chosen();
+    stopPlaying();
     load();
   });
   await load();

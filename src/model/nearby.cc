@@ -25,8 +25,8 @@ class Nearby {
         head_width_(trunk.shape.hidden / trunk.shape.heads),
         places_(head_width_ / 2 * 2),
         amplitude_(deviation * std::numbers::sqrt2_v<float>),
-        // Behind the embeddings' norm a sine is √2 high. The score of a match, gain²·√d, is to be 5: that is
-        // about half of the attention among a hundred other words.
+        // Behind the embeddings' norm, where words and types have their share, a sine is some 1.2 high, and
+        // the score of a match 3.4: a fifth of the attention among a hundred other words.
         gain_(std::sqrt(5 / std::sqrt(float(head_width_)))) {}
 
   bool changes(const TensorSpec& t) const { return is_embedding(t) || layer_of(t); }
@@ -91,7 +91,8 @@ void look_nearby(const std::vector<TensorSpec>& tensors, const TrunkWeights& tru
   if (e.width != trunk.shape.hidden || trunk.shape.norm_first || !e.learns_positions || pruned)
     throw Error(
         "`initial` nearby is for encoders whose positions are added to words at the layers' width, as BERT's "
-        "are; try random");
+        "are",
+        "`initial` random", "initial");
   const Nearby nearby(trunk, deviation);
   std::vector<TensorSpec> changed;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(changed),

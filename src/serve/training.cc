@@ -15,9 +15,11 @@ namespace bertie::serve {
 namespace {
 
 constexpr const char* kModelsLog = "training.jsonl";
-constexpr size_t kPiece = size_t{1} << 20;        // read at once
-constexpr size_t kLongestLine = size_t{1} << 20;  // a longer one is no run's
-constexpr size_t kMostPoints = 2'000'000;         // a run of 20 million steps
+constexpr size_t kPiece = size_t{8} << 20;  // read at once; a line that is longer is no run's
+constexpr size_t kMostPoints = 2'000'000;   // a run of 20 million steps
+constexpr size_t kCompared = 4096;          // bytes that tell whether it is the same log still
+constexpr size_t kMostKeys = 64, kMostEvaluations = 400;
+constexpr auto kOld = std::chrono::seconds(1);
 
 using Json = nlohmann::ordered_json;
 
@@ -39,11 +41,16 @@ Json means(const std::vector<float>& values, size_t buckets) {
 void TrainingLog::add_line(std::string_view line) {
   Json entry = Json::parse(line, nullptr, false);
   if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number()) return;
-  if (!entry.contains("tokens")) return void(evaluations_.push_back(std::move(entry)));
-  if (count_ == kMostPoints) return;
+  if (!entry.contains("tokens")) {
+    evaluations_.push_back(std::move(entry));
+    if (evaluations_.size() > kMostEvaluations) evaluations_.pop_front();
+    return;
+  }
+  if (count_ == kMostPoints || !entry["tokens"].is_number()) return;
   ++count_;
+  step_ = entry["step"].get<double>(), tokens_ = entry["tokens"].get<double>();
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_number()) continue;
+    if (!value.is_number() || (points_.size() == kMostKeys && !points_.contains(key))) continue;
     std::vector<float>& column = points_[key];
     column.resize(count_, NAN);
     column.back() = value.get<float>();
@@ -52,31 +59,39 @@ void TrainingLog::add_line(std::string_view line) {
 }
 
 void TrainingLog::add(std::string_view lines) {
-  for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1))
-    add_line(lines.substr(0, end));
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size() - 1);
+    add_line(lines.substr(0, end + 1));
+    lines.remove_prefix(end + 1);
+  }
 }
 
-// A run that resumes takes lines back: a file that is shorter than it was is read anew.
+void TrainingLog::forget() {
+  points_.clear(), evaluations_.clear(), last_.clear();
+  count_ = 0, read_ = 0, step_ = tokens_ = 0;
+}
+
+// A run that resumes takes lines back, and another may have begun: where the file no longer has what was read
+// last, all of it is read anew.
 void TrainingLog::read_more() {
   if (file_.empty()) return;
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(file_, error);
-  if (error || size < read_) points_.clear(), evaluations_.clear(), count_ = 0, read_ = 0;
-  if (error) return;
-  std::ifstream in(file_, std::ios::binary);
-  in.seekg(std::streamoff(read_));
-  std::string text;
-  while (in && read_ < size) {
-    const size_t had = text.size();
-    text.resize(had + kPiece);
-    in.read(text.data() + had, kPiece);
-    text.resize(had + size_t(in.gcount()));
-    const size_t whole = text.rfind('\n') + 1;  // 0 where there is none
-    add(std::string_view(text).substr(0, whole));
-    read_ += whole;
-    text.erase(0, whole);
-    if (text.size() > kLongestLine) return;
-  }
+  const auto from = [&](uint64_t at, size_t bytes) {
+    std::ifstream in(file_, std::ios::binary);
+    in.seekg(std::streamoff(at));
+    std::string text(bytes, '\0');
+    in.read(text.data(), std::streamsize(bytes));
+    text.resize(size_t(in.gcount()));
+    return text;
+  };
+  if (from(read_ - last_.size(), last_.size()) != last_) forget();
+  const std::string text = from(read_, kPiece);
+  // Without an end of line in all of it, what is there is passed over.
+  const size_t whole = text.size() == kPiece && text.find('\n') == text.npos ? kPiece : text.rfind('\n') + 1;
+  if (whole == 0) return;
+  const std::string_view lines = std::string_view(text).substr(0, whole);
+  add(lines);
+  read_ += whole;
+  last_ = lines.substr(whole - std::min(whole, kCompared));
 }
 
 Json TrainingLog::curves(size_t most) {
@@ -85,9 +100,19 @@ Json TrainingLog::curves(size_t most) {
   Json points = Json::object();
   const size_t buckets = std::min(count_, most);
   for (const auto& [key, column] : points_) points[key] = means(column, buckets);
-  const size_t skipped = evaluations_.size() > most ? evaluations_.size() - most : 0;
-  return {{"points", points},
-          {"evaluations", std::vector<Json>(evaluations_.begin() + ptrdiff_t(skipped), evaluations_.end())}};
+  return {{"step", step_}, {"tokens", tokens_}, {"points", points}, {"evaluations", evaluations_}};
+}
+
+std::string TrainingLog::reply(const std::string& name) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!reply_.empty() && std::chrono::steady_clock::now() - replied_ < kOld) return reply_;
+  }
+  Json all{{"name", name}};
+  all.update(curves());
+  std::lock_guard lock(mutex_);
+  replied_ = std::chrono::steady_clock::now();
+  return reply_ = io::dump(all);
 }
 
 TrainingLogs training_logs(const ServeOptions& options) {
@@ -99,11 +124,13 @@ TrainingLogs training_logs(const ServeOptions& options) {
   for (const std::string& name : options.models.empty() ? embedded_models() : std::vector<std::string>())
     if (name.find('/') == name.npos) add_model(name, ModelFiles(name));  // heads share their model's files
   for (const auto& [name, folder] : options.runs) {
-    const std::filesystem::path log = folder / "log.jsonl";
-    if (!std::filesystem::is_regular_file(log))
-      throw Error(fmt::format("{} is no run: it has no log.jsonl", folder.string()),
+    if (!std::filesystem::is_directory(folder))  // its log may be yet to come
+      throw Error(fmt::format("there is no run {}", folder.string()),
                   "`run` with the folder of a pretrain, or with run/seed-1 below that of a finetune", "run");
-    logs[name] = std::make_unique<TrainingLog>(log);
+    if (logs.contains(name))
+      throw Error(fmt::format("two runs are called {}", name), "`run` NAME=DIR gives one another name",
+                  "run");
+    logs[name] = std::make_unique<TrainingLog>(folder / "log.jsonl");
   }
   return logs;
 }
@@ -117,12 +144,8 @@ Async<HttpReply> names(Call& call) {
 }
 
 Async<HttpReply> curves(Call& call) {
-  for (const auto& [name, log] : call.service.training) {
-    if (name != call.below) continue;
-    Json reply{{"name", name}};
-    reply.update(log->curves());
-    co_return json_reply(io::dump(reply));
-  }
+  for (const auto& [name, log] : call.service.training)
+    if (name == call.below) co_return json_reply(log->reply(name));
   throw RequestError(404, "there is no such run");
 }
 

@@ -33,8 +33,7 @@ constexpr const char* kSeq2Seq = "seq2seq";
 constexpr const char* kNearby = "nearby";
 
 void check_choice(const PretrainJob& job) {
-  if (job.data.empty())
-    throw Error("there is no data to learn from", "`data` FOLDER, which `prepare` writes", "data");
+  check_data(job);
   const int given = !job.size.empty() + !job.config.empty();
   if (given > 1)
     throw Error("a model has a size or a config.json, not both", "`size` or `config` alone", "size");
@@ -49,6 +48,8 @@ void check_choice(const PretrainJob& job) {
     throw Error("`initial` nearby is for fresh weights of an encoder",
                 job.from.empty() ? "`objective` mlm" : "`from` alone", "initial");
   check_teaching(job.teaching);
+  if (!job.watch.empty() && job.objective == kSeq2Seq)
+    throw Error("`watch` fills masks, and this model does not learn to", "`objective` mlm", "watch");
   if (!job.teaching.teacher.empty() && job.objective == kSeq2Seq)
     throw Error("a teacher is for a language model's objectives, not for seq2seq", "`objective` mlm",
                 "objective");
@@ -253,6 +254,11 @@ Setup pairs_setup(const PretrainJob& job, const LearnerOptions& how) {
 
 }  // namespace
 
+void check_data(const PretrainJob& job) {
+  if (job.data.empty())
+    throw Error("there is no data to learn from", "`data` FOLDER, which `prepare` writes", "data");
+}
+
 PretrainingOptions sequences_of(const PretrainJob& job) {
   return {.objective = objective_of(job.objective),
           .max_length = job.max_length,
@@ -285,6 +291,9 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
              job.data.string(), (job.train.out / "last").string(),
              job.objective == kSeq2Seq ? "held_out.tsv would be one"
                                        : "prepare the data with `held_out` 0.01 to have one"));
+  if (!job.watch.empty() && (!setup.held_out || job.train.eval_every == 0))
+    throw Error("`watch` fills masks at each evaluation, and this run has none",
+                "data with a held-out part and an `eval_every` above 0, or no `watch`", "watch");
   const bool of_teacher = !setup.start.layers.empty();
   if (!job.from.empty() || of_teacher) {
     const ModelFiles from = of_teacher ? job.teaching.teacher : job.from;

@@ -6,6 +6,8 @@
 
 namespace bertie {
 
+void check_data(const PretrainJob& job);  // Error: there is none
+
 // How a job's sequences are made of its shards; not of seq2seq.
 PretrainingOptions sequences_of(const PretrainJob& job);
 

@@ -21,6 +21,7 @@ std::vector<int32_t> targets_of(const BatchStorage& batch, const BatchStorage::T
 }  // namespace
 
 PretrainPreview preview(const PretrainJob& job, size_t sequences) {
+  check_data(job);
   if (job.objective == "seq2seq")
     throw Error("a preview is of masked or causal language modeling, not of seq2seq", "`objective` mlm",
                 "objective");

@@ -23,8 +23,10 @@ std::function<std::vector<Watched>()> watch_masks(const std::vector<std::string>
   if (!model.can(Head::kMaskedLm))
     throw Error("`watch` fills masks, and this model does not learn to", "`objective` mlm", "watch");
   const Tokenizer& its = model.tokenizer();
+  const size_t most = model.model().config().max_tokens();
   for (const std::string& text : texts)
-    if (const auto ids = its.encode(text).ids; std::find(ids.begin(), ids.end(), its.mask_id()) == ids.end())
+    if (const auto ids = its.encode(text, {.max_length = most}).ids;
+        std::find(ids.begin(), ids.end(), its.mask_id()) == ids.end())
       throw Error(fmt::format("`watch` {} has no mask", io::quote(text)),
                   fmt::format("write {} where a word is missing", its.token(its.mask_id())), "watch");
   return [texts, model] {

@@ -291,7 +291,6 @@ TEST(Explain, WhatIsWrongIsSaidWithWhatToTry) {
       {{"--query", "us"}, 2, "no token \"us\"", "You found me"},
       {{"--query", "4"}, 2, "no token \"4\"", "from 1 to 3"},
       {{"--head", "0"}, 2, "whole number from 1", "--head 1"},
-      {{"You found me"}, 2, "no model was given", "BERTIE_MODEL"},
       {{"--json", "--query", "me"}, 2, "--query has no place", "leave --query out"},
       {{"--pair", "me"}, 2, "there is no first", "--pair"},
       {{"-m", "/no/such/model"}, 1, "no model \"/no/such/model\"", "config.json"},

@@ -151,7 +151,6 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
       {{"bench", "encod"}, "not \"encod\"", "bertie bench encode"},
       {{"completion", "tcsh"}, "bash, zsh, fish", "bertie completion"},
       {{"attend"}, "needs a text", "bertie attend --model DIR"},
-      {{"embed", "hello"}, "no model was given", "BERTIE_MODEL"},
       {{"tokenize", "--stride", "4", "hello"}, "--max-length", "--max-length 128 --stride 4"},
       {{"tokenize", "--cased", "hello"}, "--cased", "--vocab vocab.txt --cased"},
       {{"tokenize", "--vocab", "tokenizer.json", "--cased", "hello"}, "tokenizer.json", "leave out --cased"},

@@ -264,6 +264,8 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--rate", "-1"}), 2, "try: --rate 1e-4");
   fails(arguments("x", {"--clip", "-1"}), 2, "try: --clip 1\n");
   fails(arguments("x", {"--decay", "-1"}), 2, "try: --decay 0.01");
+  fails({"pretrain", "--show", "2"}, 2, "--data FOLDER");
+  fails(arguments("x", {"--watch", "a [MASK]", "--eval-every", "0"}), 2, "this run has none");
   fails(arguments("x", {"--watch", "nothing"}), 2, "has no mask");
   fails({"pretrain", "--data", data, "--out", out, "--size", "tiny", "--objective", "causal", "--watch",
          "a [MASK]"},

@@ -62,7 +62,7 @@ struct Result {
 };
 
 struct How {
-  std::string input = {};
+  std::string input = {};  // of a terminal: what was typed ahead
   std::map<std::string, std::string> environment = {};
   std::string output_to = {};  // this path in place of a file that the test reads back
   bool terminal = false;       // standard input, output and error are one terminal; all in `out`
@@ -96,6 +96,7 @@ inline Result run(const std::vector<std::string>& arguments, const How& how = {}
   Result result;
   if (how.meanwhile) how.meanwhile(child);
   if (how.terminal) {
+    if (write(master, how.input.data(), how.input.size()) < 0) return {};
     close(terminal);
     char buffer[4096];
     for (ssize_t count; (count = read(master, buffer, sizeof buffer)) > 0;)

@@ -232,13 +232,16 @@ TEST_F(Terminal, WithoutTextItSaysWhatToDoInsteadOfWaiting) {
 }
 
 TEST_F(Terminal, ColorsAreForTerminalsThatWantThem) {
+  const std::string kEnter(20, '\n');  // the demo waits between its screens
   for (const std::string command : {"demo", "explain"}) {
-    EXPECT_NE(run({command}, {.terminal = true}).out.find("\x1b["), std::string::npos);
-    EXPECT_EQ(run({command}, {.environment = {{"NO_COLOR", "1"}}, .terminal = true}).out.find('\x1b'),
+    EXPECT_NE(run({command}, {.input = kEnter, .terminal = true}).out.find("\x1b["), std::string::npos);
+    EXPECT_EQ(run({command}, {.input = kEnter, .environment = {{"NO_COLOR", "1"}}, .terminal = true})
+                  .out.find('\x1b'),
               std::string::npos);
   }
-  EXPECT_EQ(run({"demo"}, {.environment = {{"TERM", "dumb"}}, .terminal = true}).out.find('\x1b'),
-            std::string::npos);
+  EXPECT_EQ(
+      run({"demo"}, {.input = kEnter, .environment = {{"TERM", "dumb"}}, .terminal = true}).out.find('\x1b'),
+      std::string::npos);
   EXPECT_EQ(run({"demo"}).out.find('\x1b'), std::string::npos);
 }
 

@@ -560,14 +560,16 @@ TEST(Learner, FreshHeadsLookNearby) {
     for (size_t h = 0; h < 8; ++h) {
       const auto weights = out.attention(l, 0, h);
       size_t found = 0;
+      double weight = 0;  // on the word that it is to look at
       for (size_t p = 6; p < 90; ++p) {
         const float* row = weights.row(p);
         const float* best = std::max_element(row, row + weights.cols());
         if (h < 6)
-          found += best - row == int(p) + nearby[l][h];
+          found += best - row == int(p) + nearby[l][h], weight += row[int(p) + nearby[l][h]] / 84;
         else
           EXPECT_LT(*best, 0.1f) << "a random head";
       }
+      EXPECT_TRUE(h >= 6 || (weight > 0.1 && weight < 0.6)) << weight;
       EXPECT_TRUE(h >= 6 || found > 75) << found << " of 84, layer " << l << ", head " << h;
     }
   for (const char* other : {"albert", "gpt2"})

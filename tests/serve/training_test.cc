@@ -37,6 +37,10 @@ TEST(TrainingLog, IsReadAsItGrowsAndAnewWhereLinesWereTakenBack) {
   write("ens\":300,\"loss\":7}\n" + evaluation_line(3, 7.5));
   EXPECT_EQ(log.curves()["points"]["loss"], json({9.0, 8.0, 7.0}));
   EXPECT_EQ(log.curves()["evaluations"], json::array({{{"step", 3}, {"held_out_loss", 7.5}}}));
+  write(step_line(1, 9) + step_line(2, 5) + step_line(3, 4) + step_line(4, 3) + step_line(5, 2),
+        std::ios::trunc);
+  EXPECT_EQ(log.curves()["points"]["loss"], json({9.0, 5.0, 4.0, 3.0, 2.0})) << "another run, longer by now";
+  EXPECT_EQ(log.curves()["step"], 5);
   write(step_line(1, 9), std::ios::trunc);
   EXPECT_EQ(log.curves()["points"]["loss"], json({9.0}));
   EXPECT_TRUE(log.curves()["evaluations"].empty());
@@ -45,7 +49,7 @@ TEST(TrainingLog, IsReadAsItGrowsAndAnewWhereLinesWereTakenBack) {
 TEST(TrainingLog, ThinsByMeansAndTakesWhateverALineHas) {
   std::string text = "no JSON\n[1]\n{\"tokens\":1}\n{\"step\":\"x\",\"tokens\":1}\n";
   for (int step = 1; step <= 100; ++step) text += step_line(step, step);
-  text += "{\"step\":101,\"tokens\":10100,\"loss\":null,\"extra\":4}\n";
+  text += "{\"step\":101,\"tokens\":10100,\"loss\":null,\"extra\":4}";
   TrainingLog log{std::string_view(text)};
   const json thin = log.curves(10);
   ASSERT_EQ(thin["points"]["loss"].size(), 10u);
@@ -65,11 +69,16 @@ TEST(Training, ServesRunsByName) {
     EXPECT_EQ(test::get(server.port(), other).status, 404) << other;
 }
 
-TEST(Training, AFolderWithoutALogIsAnError) {
+TEST(Training, ARunIsAFolderWithANameOfItsOwn) {
   const test::TempFolder folder;
   ServeOptions options = test::one_model();
-  options.runs = {{"nothing", folder.path()}};
-  test::expect_error("it has no log.jsonl", [&] { Server server(options); });
+  options.runs = {{"nothing", folder.path() / "none"}};
+  test::expect_error("there is no run", [&] { Server server(options); });
+  options.runs = {{"same", folder.path()}, {"same", folder.path()}};
+  test::expect_error("two runs are called same", [&] { Server server(options); });
+  options.runs = {{"early", folder.path()}};
+  const Server server(options);
+  EXPECT_TRUE(test::get(server.port(), "/training/early").json()["evaluations"].empty()) << "no log yet";
 }
 
 TEST(Training, AModelMayBringItsLog) {

@@ -21,7 +21,8 @@ while IFS= read -r line; do
   case $line in
     far\(\)*) eval "$line"; continue ;;
   esac
-  eval "$line" > out.txt 2> err.txt || { echo "failed: $line"; cat err.txt; exit 1; }
+  eval "$line" < /dev/null > out.txt 2> err.txt || { echo "failed: $line"; cat err.txt; exit 1; }
+  [ -s out.txt ] || [[ $line == *'>'* ]] || { echo "says nothing: $line"; exit 1; }
   count=$((count + 1))
 done <<< "$commands"
 [ $count -gt 15 ] || { echo "only $count commands were found"; exit 1; }

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# From text to models/bertie-mini: vocabulary, shards, pre-training in three parts, and the head for sentiment. Goes on
-# where it was stopped.
+# From text to models/bertie-mini: vocabulary, shards, pre-training in two parts. Goes on where it was
+# stopped.
 #
-#   make.sh CORPUS TASKS WORK
+#   make.sh CORPUS WORK
 #
-# CORPUS holds wiki.txt, news.txt and novels.txt (a paragraph a line, an empty line ends a document); TASKS holds
-# glue/SST-2; into WORK go shards and runs. BERTIE is the program (default: build/bertie).
+# CORPUS holds wiki.txt, news.txt and novels.txt (a paragraph a line, an empty line ends a document); into WORK go
+# shards and runs. BERTIE is the program (default: build/bertie).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(dirname "$here")
 bertie=${BERTIE:-$here/../../../build/bertie}
-corpus=$1 tasks=$2 work=$3
+corpus=$1 work=$2
 texts=("$corpus/wiki.txt" "$corpus/news.txt" "$corpus/novels.txt")
 mkdir -p "$work"
 
@@ -24,21 +24,11 @@ part() {
   "$bertie" pretrain -d "$work/shards" -o "$work/$1" --beta2 0.98 --eps 1e-12 --bf16 --dropout 0 --eval-every 500 \
     --save-every 5m --log-every 50 --resume "${watch[@]}" "${@:2}"
 }
-# Short sequences first; then most of it, and at the end the rate falls; then a little at full length, for the positions.
-part short --config "$here/config.json" --initial nearby --steps "${SHORT_STEPS:-1750}" -b 64 --max-length 64 \
+# Short sequences first; then most of it, and at the end the rate falls.
+part short --config "$here/config.json" --initial nearby --steps "${SHORT_STEPS:-1743}" -b 64 --max-length 64 \
   --schedule constant --warmup 100 --rate 1e-3
-part main --from "$work/short/last" --tokens "${MAIN_TOKENS:-400M}" -b 48 --max-length 128 \
+part main --from "$work/short/last" --tokens "${MAIN_TOKENS:-23M}" -b 48 --max-length 128 \
   --schedule stable --cooldown 0.4 --warmup 0.02 --rate 1e-3 --mask-rate 0.2 --mask-rate-end 0.15
-part long --from "$work/main/last" --tokens "${LONG_TOKENS:-4M}" -b 8 --max-length 512 --schedule linear \
-  --warmup 0.05 --rate 1e-4
-"$bertie" convert "$work/long/last" "$work/bertie-mini" --dtype bf16 --force
+"$bertie" convert "$work/main/last" "$work/bertie-mini" --dtype bf16 --force
 cp "$work"/bertie-mini/{config.json,model.safetensors,vocab.txt,tokenizer_config.json} "$out"
-"$here/training.py" "$work"/{short,main,long}/log.jsonl > "$out/training.jsonl"
-
-# A head: the last two layers learn, and the head itself; the rest is bertie-mini's.
-head() {  # name, kind, options of finetune
-  [ -e "$work/$1/model.safetensors" ] || "$bertie" finetune "$2" -m "$work/bertie-mini" -o "$work/$1" --freeze 4 "${@:3}"
-  "$bertie" convert "$work/$1" "$work/$1-bf16" --dtype bf16 --force
-  "$here/head.py" "$work/$1-bf16" "$work/bertie-mini" "$out/$1"
-}
-head sentiment classify --train "$tasks/glue/SST-2/train.tsv" --dev "$tasks/glue/SST-2/dev.tsv"
+"$here/training.py" "$work"/{short,main}/log.jsonl > "$out/training.jsonl"

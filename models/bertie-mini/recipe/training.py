@@ -3,7 +3,7 @@
 
     training.py LOG... > training.jsonl
 
-Steps and tokens go on counting; of the lines between evaluations at most 300 stay, each the mean of its neighbours.
+Steps and tokens go on counting; of the lines that are no evaluations at most 300 stay, each the mean of its neighbours.
 """
 import json
 import sys
@@ -35,11 +35,15 @@ def main():
                     evaluations.append(entry)
         steps += last_step
         tokens += last_tokens
-    size = -(-len(points) // MOST)
+    size = max(1, -(-len(points) // MOST))
     lines = []
     for at in range(0, len(points), size):
         some = points[at:at + size]
-        mean = {key: rounded(sum(p[key] for p in some) / len(some)) for key in KEYS}
+        mean = {}
+        for key in KEYS:
+            values = [p[key] for p in some if p.get(key) is not None]
+            if values:
+                mean[key] = rounded(sum(values) / len(values))
         lines.append({"step": some[-1]["step"], "tokens": some[-1]["tokens"], **mean})
     for e in evaluations:
         kept = {key: rounded(value) for key, value in e.items() if key.startswith("held_out_") and value is not None}

@@ -53,12 +53,12 @@ const std::vector<Screen>& screens() {
       {"One word, two meanings",
        "A static vector of \"bank\" is the same everywhere. BERT's depends on what is around it.",
        Work::kRead,
-       {{"senses", "bank", "He sat on the bank of the river.", "They walked along the bank of the stream.",
-         "The bank lent him the money.", "She took her money to the bank."}}},
+       {{"senses", "bank", "He sat on the bank of the river.", "The boat came near the bank of the stream.",
+         "The bank lent him some money.", "The president of the bank said that prices would rise."}}},
       {"Who looks at whom",
        "One head of many. A row says how much a token looks at each other one.",
        Work::kRead,
-       {{"attend", "--layer", "5", "--head", "3", "The bank deposited the money near the river bank."}}}};
+       {{"attend", "--layer", "4", "--head", "4", "The bank deposited the money near the river bank."}}}};
   return all;
 }
 

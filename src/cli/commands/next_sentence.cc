@@ -8,7 +8,8 @@ int next_sentence_command(const Settings& settings) {
   Inputs inputs(settings, kPairFields);
   const TextModel model = load_model(settings, Work::kNextSentence);
   const Style style = Style::for_output();
-  const size_t width = std::max<size_t>(output_width(), 60);
+  constexpr size_t kBeforeTexts = 37, kBetween = 3;
+  const size_t width = (std::max<size_t>(output_width(), 60) - kBeforeTexts - kBetween) / 2;
   size_t cut_inputs = 0;
   const int code = for_each_input(
       settings, inputs, {.what = "pairs"},
@@ -19,10 +20,10 @@ int next_sentence_command(const Settings& settings) {
         cut_inputs += result.truncated;
         if (settings.json) return print(to_json(result, input_of(input, true)) + "\n");
         const float score = result.is_next;
-        const std::string follows = style.bold(score >= 0.5f ? "follows" : "does not follow");
+        const std::string follows = style.bold(pad(score >= 0.5f ? "follows" : "does not follow", 15));
         print("{} {} {}  {}\n", percent(score), pad(bar(score, 12), 12), follows,
-              style.dim(cut(printable(input.a.substr(0, 400)), width / 3) + " / " +
-                        cut(printable(input.b.substr(0, 400)), width / 3)));
+              style.dim(cut(printable(input.a.substr(0, 400)), width) + " / " +
+                        cut(printable(input.b.substr(0, 400)), width)));
       });
   warn_if_cut(settings, model, cut_inputs, inputs.count(), "pairs");
   return code;

@@ -1,4 +1,9 @@
 // bertie pretrain
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
 #include "bertie/json.h"
 #include "bertie/train.h"
 #include "cli/commands/training.h"
@@ -24,20 +29,18 @@ void report(const TrainResult& result, const Settings& settings, const Launcher&
   if (!resume.empty()) print("stopped; it goes on with:\n  {}\n", printable(resume));
 }
 
-// Masked tokens as [MASK:found], others that are to be predicted as river:bank and me:me.
+// Tokens that are to be predicted as [MASK]:found, river:bank and me:me.
 void show(const PretrainPreview& p, const PretrainJob& job, const Settings& settings) {
   if (settings.json) return print(to_json(p) + "\n");
   const Style style = Style::for_output();
+  using Names = std::array<const char*, 2>;
+  const Names names = job.objective == "mlm+sop" ? Names{"in order", "swapped"} : Names{"next", "not next"};
   for (const PretrainPreview::Sequence& s : p.sequences) {
     std::string text;
     for (const PretrainPreview::Token& t : s.tokens)
       text += (text.empty() ? "" : " ") + printable(t.token) +
               (t.target ? style.accent(":" + printable(*t.target)) : std::string());
-    const bool order = job.objective == "mlm+sop";
-    if (s.label)
-      text += style.dim(*s.label == 0 ? order ? "  (in order)" : "  (next)"
-                        : order       ? "  (swapped)"
-                                      : "  (not next)");
+    if (s.label) text += "  " + style.dim(fmt::format("({})", names[size_t(*s.label)]));
     print("{}\n\n", text);
   }
   const auto percent = [](size_t part, size_t all) {
@@ -48,9 +51,7 @@ void show(const PretrainPreview& p, const PretrainJob& job, const Settings& sett
   if (p.masked > 0)
     print(": {:.1f}% of them read as the mask, {:.1f}% as another token, {:.1f}% as themselves",
           percent(p.masked, p.chosen), percent(p.changed, p.chosen), percent(p.kept, p.chosen));
-  if (p.pairs > 0)
-    print("; {:.1f}% of the pairs are {}", percent(p.next, p.pairs),
-          job.objective == "mlm+sop" ? "in order" : "next sentences");
+  if (p.pairs > 0) print("; {:.1f}% of the pairs are {}", percent(p.next, p.pairs), names[0]);
   print("\n");
 }
 

@@ -55,9 +55,12 @@ ServeOptions::NamedModel named_model(const Settings& settings, const std::string
 // RUN, or NAME=RUN: a folder in which something is trained.
 void add_runs(const Settings& settings, ServeOptions& options) {
   for (const std::string& word : settings.runs) {
-    const size_t equals = word.find('=');
+    std::error_code ignored;
+    const bool folder_alone = std::filesystem::is_directory(word, ignored);  // runs/rate=1e-3
+    const size_t equals = folder_alone ? word.npos : word.find('=');
     const std::filesystem::path folder(equals == word.npos ? word : word.substr(equals + 1));
     const std::string name = equals == word.npos ? last_part(folder) : word.substr(0, equals);
+    if (name.empty()) throw UsageError(fmt::format("{} has no name", in_quotes(word)), "--run NAME=DIR");
     options.runs.emplace_back(name, folder);
   }
 }
