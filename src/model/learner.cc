@@ -148,7 +148,10 @@ class ModelLearner final : public NetworkLearner<Weights> {
     });
   }
 
-  Model view() const override { return WeightsAccess::view(w_); }
+  Model view() const override {
+    w_.decoder_learned();
+    return WeightsAccess::view(w_);
+  }
 
  protected:
   std::vector<Head> learned_heads() const override { return w_.heads; }

@@ -302,24 +302,25 @@ size_t count_elements(const std::vector<TensorSpec>& tensors) {
 }
 
 const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const float* bias) const {
-  std::call_once(once_, [&] {
+  auto& [once, linear, memory] = *packed_;
+  std::call_once(once, [&] {
     const size_t rows = table.shape[0], cols = table.shape[1];
-    linear_ = {.inputs = cols, .outputs = rows, .format = format_};
-    const size_t packed = round_up(linear_.packed_bytes(), kAlignment);
-    memory_ = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
-    linear_.packed = memory_.data();
-    linear_.bias = reinterpret_cast<float*>(memory_.data() + packed);
-    if (bias) std::copy_n(bias, rows, linear_.bias);
+    linear = {.inputs = cols, .outputs = rows, .format = format_};
+    const size_t packed = round_up(linear.packed_bytes(), kAlignment);
+    memory = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
+    linear.packed = memory.data();
+    linear.bias = reinterpret_cast<float*>(memory.data() + packed);
+    if (bias) std::copy_n(bias, rows, linear.bias);
     Team team(std::min(available_threads(), 8));
     std::vector<std::vector<float>> scratch(size_t(team.threads()),
                                             std::vector<float>(kernels::kPanel * cols));
     team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
       const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
       io::to_float(table, first * cols, std::span(scratch[worker]).first(count * cols));
-      kernels::pack_rows({scratch[worker].data(), count, cols}, first, linear_);
+      kernels::pack_rows({scratch[worker].data(), count, cols}, first, linear);
     });
   });
-  return linear_;
+  return linear;
 }
 
 uint64_t name_hash(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -120,12 +121,17 @@ class PackedTable {
   void set_format(WeightFormat format) { format_ = format; }
   // bias: one for each row, or null. Always the same table and bias for one PackedTable.
   const kernels::Linear& linear(const io::TensorInfo& table, const float* bias) const;
+  // The table has learned: it is packed again when it is next asked for. Not beside other calls.
+  void forget() const { packed_ = std::make_unique<Packed>(); }
 
  private:
+  struct Packed {
+    std::once_flag once;
+    kernels::Linear linear;
+    Block memory;
+  };
   WeightFormat format_ = WeightFormat::kFloat32;
-  mutable std::once_flag once_;
-  mutable kernels::Linear linear_;
-  mutable Block memory_;
+  mutable std::unique_ptr<Packed> packed_ = std::make_unique<Packed>();
 };
 
 // FNV-1a: a number for a name, the same everywhere.

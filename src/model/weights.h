@@ -60,6 +60,7 @@ struct Weights {
   const LayerWeights& layer(size_t l) const { return trunk.layer(l); }
   // The language model's last product, packed when it is first asked for.
   const kernels::Linear& decoder() const;
+  void decoder_learned() const { decoder_.forget(); }  // so that it is packed anew
   // The same as a table of plain numbers (V, E), where allocate made room for it: in a learner.
   Matrix<float> decoder_table() const;
 

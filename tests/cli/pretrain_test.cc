@@ -224,10 +224,11 @@ TEST_F(Pretrain, ShowsWhatTheModelWouldRead) {
 }
 
 TEST_F(Pretrain, WatchesWhatMasksAreFilledWith) {
-  const Result r = run(arguments(
-      "run", {"-q", "--eval-every", "10", "--watch", "you [MASK] me", "--watch", "[MASK] river [MASK]"}));
+  const Result r = run(arguments("run", {"-q", "--eval-every", "10", "--rate", "0.01", "--watch",
+                                         "you [MASK] me", "--watch", "[MASK] river [MASK]"}));
   EXPECT_EQ(r.code, 0) << r.err;
   size_t evaluations = 0;
+  json guess;
   for (const std::string& line : lines(read_all(folder_ / "run/log.jsonl"))) {
     const json entry = json::parse(line);
     if (!entry.contains("held_out_loss")) continue;
@@ -237,9 +238,15 @@ TEST_F(Pretrain, WatchesWhatMasksAreFilledWith) {
     EXPECT_EQ(watched[0]["text"], "you [MASK] me");
     EXPECT_EQ(watched[0]["masks"].size(), 1u);
     EXPECT_EQ(watched[1]["masks"].size(), 2u);
+    guess = watched[0]["masks"][0][0];
     EXPECT_GE(watched[0]["masks"][0][0]["score"], watched[0]["masks"][0][1]["score"]);
   }
   EXPECT_EQ(evaluations, 2u);
+  const Result filled = run({"fill-mask", "-m", folder_ / "run/last", "--json", "you [MASK] me"});
+  const json last = json::parse(filled.out)["masks"][0][0];
+  EXPECT_EQ(guess["token"], last["token"])
+      << "as the model is now, and not as it was at the first evaluation";
+  EXPECT_NEAR(guess["score"].get<double>(), last["score"].get<double>(), 1e-5);
 }
 
 TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {

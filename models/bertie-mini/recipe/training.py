@@ -49,7 +49,7 @@ def main():
         kept = {key: rounded(value) for key, value in e.items() if key.startswith("held_out_") and value is not None}
         watched = [{"text": w["text"], "masks": [[{"token": g["token"], "score": rounded(g["score"])} for g in mask]
                                                  for mask in w["masks"]]} for w in e.get("watched", [])]
-        lines.append({"step": e["step"], **kept, "watched": watched})
+        lines.append({"step": e["step"], **kept, **({"watched": watched} if watched else {})})
     for line in sorted(lines, key=lambda entry: entry["step"]):
         print(json.dumps(line, separators=(",", ":")))
 
