@@ -18,8 +18,8 @@ constexpr const char* kFolder =
     "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt";
 constexpr std::string_view kGive = "--model NAME (after bertie pull NAME) or --model DIR";
 
-// What each work takes: a head, and the embedded model that has it; or what no embedded model does, and how
-// to get one that does.
+// What each work takes: a head, the embedded model that has it, where it is there; else what no embedded
+// model does, and how to get one that does.
 struct Needs {
   std::optional<Head> head;
   std::string_view embedded, cannot = {}, get = {};
@@ -33,9 +33,11 @@ Needs needs_of(Work work) {
     case Work::kNextSentence:
       return {Head::kNextSentence, "bertie-mini"};
     case Work::kClassify:
-      return {Head::kClassify, "bertie-mini/sentiment"};
+      return {Head::kClassify, "bertie-mini/sentiment", "give labels to texts",
+              "bertie finetune classify --train TEXTS.tsv -o labels makes one, then --model labels"};
     case Work::kTag:
-      return {Head::kTag, "bertie-mini/entities"};
+      return {Head::kTag, "bertie-mini/entities", "name entities",
+              "bertie finetune tag --train WORDS.conll -o entities makes one, then --model entities"};
     case Work::kPair:
       return {Head::kClassify, "", "judge pairs of texts",
               "bertie finetune pair --train PAIRS.tsv -o pairs makes one, then --model pairs"};

@@ -15,7 +15,7 @@ const std::vector<Option>& global_options() {
        .letter = 'm',
        .argument = "MODEL",
        .help = "model: a folder in the Hugging Face layout, or a name that was pulled",
-       .standard = "$BERTIE_MODEL",
+       .standard = "$BERTIE_MODEL, or else the one that is part of bertie",
        .to = &Settings::model},
       {.name = "threads",
        .letter = 't',

@@ -2,8 +2,8 @@
 // The models that are part of the program: the files of models/ as they were when it was built, mapped with
 // it.
 //
-// bertie-mini is a language model. bertie-mini/sentiment and bertie-mini/entities have a head for a task, and
-// the few layers that learned it; the rest they share with bertie-mini, whose weights they know as the shard
+// bertie-mini is a language model. A folder below it (there is none yet) has a head for a task and the few
+// layers that learned it; the rest it shares with bertie-mini, whose weights it knows as the shard
 // base.safetensors.
 #include <optional>
 #include <span>

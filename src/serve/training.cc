@@ -18,7 +18,7 @@ constexpr const char* kModelsLog = "training.jsonl";
 constexpr size_t kPiece = size_t{8} << 20;  // read at once; a line that is longer is no run's
 constexpr size_t kMostPoints = 2'000'000;   // a run of 20 million steps
 constexpr size_t kCompared = 4096;          // bytes that tell whether it is the same log still
-constexpr size_t kMostKeys = 64, kMostEvaluations = 400;
+constexpr size_t kMostKeys = 64, kMostEvaluations = 400, kMostShown = 400;
 constexpr auto kOld = std::chrono::seconds(1);
 
 using Json = nlohmann::ordered_json;
@@ -75,15 +75,17 @@ void TrainingLog::forget() {
 // last, all of it is read anew.
 void TrainingLog::read_more() {
   if (file_.empty()) return;
-  const auto from = [&](uint64_t at, size_t bytes) {
-    std::ifstream in(file_, std::ios::binary);
+  std::ifstream in(file_, std::ios::binary | std::ios::ate);
+  const uint64_t size = in ? uint64_t(in.tellg()) : 0;
+  const auto from = [&](uint64_t at, size_t most) {
+    std::string text(size_t(std::min<uint64_t>(most, size - std::min(at, size))), '\0');
     in.seekg(std::streamoff(at));
-    std::string text(bytes, '\0');
-    in.read(text.data(), std::streamsize(bytes));
+    in.read(text.data(), std::streamsize(text.size()));
     text.resize(size_t(in.gcount()));
     return text;
   };
-  if (from(read_ - last_.size(), last_.size()) != last_) forget();
+  if (!last_.empty() && from(read_ - last_.size(), last_.size()) != last_) forget();
+  in.clear();
   const std::string text = from(read_, kPiece);
   // Without an end of line in all of it, what is there is passed over.
   const size_t whole = text.size() == kPiece && text.find('\n') == text.npos ? kPiece : text.rfind('\n') + 1;
@@ -94,8 +96,7 @@ void TrainingLog::read_more() {
   last_ = lines.substr(whole - std::min(whole, kCompared));
 }
 
-Json TrainingLog::curves(size_t most) {
-  std::lock_guard lock(mutex_);
+Json TrainingLog::curves_now(size_t most) {
   read_more();
   Json points = Json::object();
   const size_t buckets = std::min(count_, most);
@@ -103,15 +104,18 @@ Json TrainingLog::curves(size_t most) {
   return {{"step", step_}, {"tokens", tokens_}, {"points", points}, {"evaluations", evaluations_}};
 }
 
-std::string TrainingLog::reply(const std::string& name) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!reply_.empty() && std::chrono::steady_clock::now() - replied_ < kOld) return reply_;
-  }
-  Json all{{"name", name}};
-  all.update(curves());
+Json TrainingLog::curves(size_t most) {
   std::lock_guard lock(mutex_);
-  replied_ = std::chrono::steady_clock::now();
+  return curves_now(most);
+}
+
+std::string TrainingLog::reply(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (!reply_.empty() && now - replied_ < kOld) return reply_;
+  Json all{{"name", name}};
+  all.update(curves_now(kMostShown));
+  replied_ = now;
   return reply_ = io::dump(all);
 }
 

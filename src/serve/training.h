@@ -27,10 +27,11 @@ class TrainingLog {
   // {"step": 50, "tokens": 9000, "points": {"step": [...], "loss": [...], ...}, "evaluations": [{...}, ...]}.
   // Points are means over equal numbers of lines, at most `most` of them; evaluations are the log's own
   // lines.
-  nlohmann::ordered_json curves(size_t most = 400);
+  nlohmann::ordered_json curves(size_t most);
   std::string reply(const std::string& name);  // the same as JSON, at most a second old
 
  private:
+  nlohmann::ordered_json curves_now(size_t most);
   void forget();
   void read_more();
   void add(std::string_view lines);

@@ -28,22 +28,23 @@ TEST(TrainingLog, IsReadAsItGrowsAndAnewWhereLinesWereTakenBack) {
   const test::TempFolder folder;
   const std::filesystem::path file = folder.path() / "log.jsonl";
   TrainingLog log(file);
-  EXPECT_TRUE(log.curves()["points"].empty()) << "there is no file yet";
+  EXPECT_TRUE(log.curves(400)["points"].empty()) << "there is no file yet";
   const auto write = [&](const std::string& text, std::ios::openmode how = std::ios::app) {
     std::ofstream(file, how) << text;
   };
   write(step_line(1, 9) + step_line(2, 8) + "{\"step\":3,\"tok");
-  EXPECT_EQ(log.curves()["points"]["loss"], json({9.0, 8.0})) << "a line that is not whole waits";
+  EXPECT_EQ(log.curves(400)["points"]["loss"], json({9.0, 8.0})) << "a line that is not whole waits";
   write("ens\":300,\"loss\":7}\n" + evaluation_line(3, 7.5));
-  EXPECT_EQ(log.curves()["points"]["loss"], json({9.0, 8.0, 7.0}));
-  EXPECT_EQ(log.curves()["evaluations"], json::array({{{"step", 3}, {"held_out_loss", 7.5}}}));
+  EXPECT_EQ(log.curves(400)["points"]["loss"], json({9.0, 8.0, 7.0}));
+  EXPECT_EQ(log.curves(400)["evaluations"], json::array({{{"step", 3}, {"held_out_loss", 7.5}}}));
   write(step_line(1, 9) + step_line(2, 5) + step_line(3, 4) + step_line(4, 3) + step_line(5, 2),
         std::ios::trunc);
-  EXPECT_EQ(log.curves()["points"]["loss"], json({9.0, 5.0, 4.0, 3.0, 2.0})) << "another run, longer by now";
-  EXPECT_EQ(log.curves()["step"], 5);
+  EXPECT_EQ(log.curves(400)["points"]["loss"], json({9.0, 5.0, 4.0, 3.0, 2.0}))
+      << "another run, longer by now";
+  EXPECT_EQ(log.curves(400)["step"], 5);
   write(step_line(1, 9), std::ios::trunc);
-  EXPECT_EQ(log.curves()["points"]["loss"], json({9.0}));
-  EXPECT_TRUE(log.curves()["evaluations"].empty());
+  EXPECT_EQ(log.curves(400)["points"]["loss"], json({9.0}));
+  EXPECT_TRUE(log.curves(400)["evaluations"].empty());
 }
 
 TEST(TrainingLog, ThinsByMeansAndTakesWhateverALineHas) {
