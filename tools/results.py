@@ -92,7 +92,8 @@ def run_row(name, a):
     resume = ["--resume"] if (out / "run").exists() else []
     start = ["distill", row.kind, "--teacher", a.work / row.teacher] if row.teacher else \
         ["finetune", row.kind, "-m", a.models / row.model]
-    command = [a.bertie, *start, "--train", train, "--dev", data / row.dev, "-o", out, *row.options, *resume]
+    command = [a.bertie, *start, "--train", train, "--dev", data / row.dev, "-o", out, "--threads", a.threads, *row.options,
+               *resume]
     print(f"{name}: {' '.join(map(str, command))}", file=sys.stderr)
     subprocess.run(list(map(str, command)), check=True)
     result = json.loads((out / "metrics.json").read_text())
@@ -112,8 +113,8 @@ def run_peer(name, a):
     begun = out.with_suffix(".part")
     with open(begun, "w", encoding="utf-8") as file:
         subprocess.run([a.peer, ROOT / "bench/peers/torch_finetune.py", row.peer, a.models / row.model, "--data",
-                        a.data, "--rows", str(row.first), "--like", a.work / name / "row.json"],
-                       check=True, stdout=file)
+                        a.data, "--rows", str(row.first), "--like", a.work / name / "row.json", "--threads",
+                        str(a.threads)], check=True, stdout=file)
     begun.rename(out)
 
 
@@ -186,6 +187,7 @@ def main():
     p.add_argument("--models", type=pathlib.Path)
     p.add_argument("--work", type=pathlib.Path, required=True)
     p.add_argument("--bertie", default=str(ROOT / "build" / "bertie"))
+    p.add_argument("--threads", type=int, default=2)
     p.add_argument("--peer", help="a Python with PyTorch and transformers: their scores with the same settings")
     p.add_argument("--speed", action="store_true", help="with --peer: what an epoch takes, in turn, on an idle machine")
     p.add_argument("--table", action="store_true", help="print what is done")
