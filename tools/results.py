@@ -52,7 +52,7 @@ def conll(model, options, **more):
 
 ROWS = {
     "cola": glue("CoLA", BASE, "classify", [*THREE, "--batch", "32", "--metric", "matthews"], ["matthews"]),
-    "rte": glue("RTE", BASE, "pair", [*THREE, *BF16, "--epochs", "4"], ["accuracy"]),
+    "rte": glue("RTE", BASE, "pair", [*THREE, *BF16, "--epochs", "3"], ["accuracy"]),
     "mrpc": glue("MRPC", BASE, "pair", [*THREE, *BF16, "--epochs", "3"], ["accuracy", "f1"]),
     "stsb": glue("STS-B", BASE, "pair", [*THREE, *BF16, "--epochs", "3"], ["pearson", "spearman"]),
     "conll": conll(CASED, []),

@@ -286,6 +286,7 @@ def speeds(task, a):
     ways = {way: lambda way=way: torch_speed(task, a, way) for way in ("max", "longest", "grouped", "grouped bf16")}
     ways["bertie"] = lambda: bertie_speed(task, a)
     ways["bertie bf16"] = lambda: bertie_speed(task, a, "--bf16")
+    ways = {way: ways[way] for way in a.ways or ways}
     epoch = sum(len(row["input_ids"]) for row in task.train)
     best = dict.fromkeys(ways, 0.0)
     for _ in range(a.rounds):
@@ -294,7 +295,7 @@ def speeds(task, a):
     for way, rate in best.items():
         print(json.dumps({"set": a.set, "model": pathlib.Path(a.model).name, "way": way, "tokens_per_second": rate,
                           "epoch_minutes": epoch / rate / 60,
-                          "times_bertie": best["bertie bf16" if way.endswith("bf16") else "bertie"] / rate}),
+                          "times_bertie": best.get("bertie bf16" if way.endswith("bf16") else "bertie", 0) / rate}),
               flush=True)
 
 
@@ -312,6 +313,8 @@ def main():
     p.add_argument("--max-length", type=int, help="(default: 128; for squad 384)")
     p.add_argument("--bf16", action="store_true", help="products of bf16, as torch.autocast makes them")
     p.add_argument("--seconds", type=int, default=0, help="measure speed instead, so long each")
+    p.add_argument("--ways", nargs="+", choices=["max", "longest", "grouped", "grouped bf16", "bertie", "bertie bf16"],
+                   help="which to measure (default: all)")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--bertie", default=ROOT / "build/bertie")
