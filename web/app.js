@@ -2,21 +2,25 @@
 import { button, field, h, replace, say } from "./dom.js";
 import { isDark } from "./colors.js";
 import { begin, get, linkTo, listen, set } from "./state.js";
-import { fromFile, Refused, setKey } from "./service.js";
+import { Refused, setKey, viewOfFile } from "./service.js";
 import { attentionView } from "./attention.js";
 import { explainView } from "./explain.js";
 import { mechanismsView } from "./mechanisms.js";
+import { headsView } from "./heads.js";
 import { tryView } from "./try.js";
 import { trainingView } from "./training.js";
 
-const VIEWS = { attention: ["Attention", attentionView], explain: ["Explain", explainView], mechanisms: ["Mechanisms", mechanismsView], try: ["Try", tryView], training: ["Training", trainingView] };
+const VIEWS = {
+  attention: ["Attention", attentionView], explain: ["Explain", explainView], mechanisms: ["Mechanisms", mechanismsView],
+  heads: ["Heads", headsView], try: ["Try", tryView], training: ["Training", trainingView],
+};
 const THEME = "bertie-theme";
 
 let shown = { name: null, stop: () => {}, redraw: () => {} };
 
 function navigation() {
   const nav = document.getElementById("views"), s = get();
-  const names = fromFile() ? ["attention"] : Object.keys(VIEWS);
+  const names = viewOfFile() ? [viewOfFile()] : Object.keys(VIEWS);
   const links = names.map((name) => h("a", { href: linkTo({ view: name }), "aria-current": s.view === name ? "page" : undefined }, VIEWS[name][0]));
   const had = [...nav.children].indexOf(document.activeElement);
   replace(nav, links);
@@ -31,7 +35,7 @@ function askForKey() {
 }
 
 async function show() {
-  const name = fromFile() ? "attention" : VIEWS[get().view] ? get().view : "attention", main = document.getElementById("main");
+  const name = viewOfFile() ?? (VIEWS[get().view] ? get().view : "attention"), main = document.getElementById("main");
   shown.stop();
   shown = { name, stop: () => {}, redraw: () => {} };
   say("");

@@ -23,15 +23,24 @@ export function relative(data, name, value) {
   return Math.sqrt(value);
 }
 
+// What colors the heads: values, each value's part of the palette (signed: from −1), and its text in a tile.
+function measureOf(data, name) {
+  const values = data.summary[name], isShare = name !== "entropy" && name !== "distance";
+  const text = (value) => (isShare ? `${Math.round(100 * value)}` : value.toFixed(1));
+  return values && { values, part: (value) => relative(data, name, value), text };
+}
+
 const MARGIN = 22, GAP = 3;
 
+// `words` says what is known of a head.
 export class AtlasCanvas {
-  constructor({ onselect, onoff }) {
+  constructor({ onselect, onoff, words = headWords }) {
     this.onselect = onselect;
     this.onoff = onoff;
+    this.words = words;
     this.canvas = h("canvas", {
       tabindex: "0", role: "application", class: "atlas-canvas",
-      "aria-label": "All heads: arrow keys move between layers and heads, the head is shown beside; x switches it off",
+      "aria-label": `All heads: arrow keys move between layers and heads, the head is shown beside${onoff ? "; x switches it off" : ""}`,
       onpointermove: (event) => this.hover(this.find(event)),
       onpointerleave: () => this.hover(null),
       onclick: (event) => { const at = this.find(event); if (at) this.onselect(...at); },
@@ -42,9 +51,9 @@ export class AtlasCanvas {
     this.over = null;
   }
 
-  show(data, { color, layer, head, off }) {
+  show(data, { color, layer, head, off = "", measure = measureOf(data, color) }) {
     if (this.data !== data || this.theme !== css("--card")) this.pictures = null;
-    Object.assign(this, { data, color, layer, head, off, theme: css("--card") });
+    Object.assign(this, { data, measure, layer, head, off, theme: css("--card") });
     this.draw();
   }
 
@@ -60,18 +69,18 @@ export class AtlasCanvas {
     const every = tile < 16 ? 2 : 1;
     for (let i = 0; i < data.heads; ++i) if (i % every === 0) context.fillText(i + 1, MARGIN + i * (tile + GAP) + tile / 2, MARGIN / 2);
     for (let r = 0; r < rows; ++r) context.fillText(data.layers[r], MARGIN / 2 - 2, MARGIN + r * (tile + GAP) + tile / 2);
-    this.pictures ??= this.sheet();
-    const colors = palette(), values = data.summary[this.color];
+    const { measure } = this, colors = palette(measure?.signed);
+    if (!measure) this.pictures ??= this.sheet();
     const [accent, line, veil, warn] = ["--accent", "--line", "--veil", "--warn"].map(css);
     for (let r = 0; r < rows; ++r)
       for (let i = 0; i < data.heads; ++i) {
         const x = MARGIN + i * (tile + GAP), y = MARGIN + r * (tile + GAP), off = isOff(this.off, data.layers[r], i + 1);
-        if (values) {
-          const value = values[r * data.heads + i], at = shade(relative(data, this.color, value));
+        if (measure) {
+          const value = measure.values[r * data.heads + i], at = shade(measure.part(value), measure.signed);
           context.fillStyle = rgb(colors, at), context.fillRect(x, y, tile, tile);
           if (tile >= 30) {
             context.fillStyle = inkOn(colors, at);
-            context.fillText(this.color === "entropy" || this.color === "distance" ? value.toFixed(1) : `${Math.round(100 * value)}`, x + tile / 2, y + tile / 2);
+            context.fillText(measure.text(value), x + tile / 2, y + tile / 2);
           }
         } else {
           context.imageSmoothingEnabled = data.side > tile;
@@ -106,7 +115,7 @@ export class AtlasCanvas {
 
   tell() {
     const at = this.over ?? (this.data.layers.includes(this.layer) && this.head !== "mean" ? [this.layer, this.head] : null);
-    this.readout.textContent = at ? headWords(this.data, ...at) : "";
+    this.readout.textContent = at ? this.words(this.data, ...at) : "";
   }
 
   find(event) {

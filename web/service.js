@@ -1,4 +1,4 @@
-// What the server computes; or, in a file that `bertie attend --html` wrote, what lies in the file.
+// What the server computes; or, in a file that `bertie attend --html` or `bertie heads --html` wrote, what lies in it.
 import { fromBase64, fromPicture, halvesToFloats, readNpy } from "./numbers.js";
 
 export class Refused extends Error {
@@ -10,10 +10,23 @@ export class Refused extends Error {
 
 const KEY = "bertie-key";
 const embedded = document.getElementById("bertie-data");
-const file = embedded ? decode(JSON.parse(embedded.textContent)) : null;
+const inside = embedded ? JSON.parse(embedded.textContent) : null;
+const file = inside?.pictures ? decode(inside) : null;
 
+// Attention that lies in the file, if any; and the one view that such a file has.
 export function fromFile() {
   return file;
+}
+export function viewOfFile() {
+  return inside && (file ? "attention" : "heads");
+}
+
+// What `bertie heads` measured: of the models that brought it along.
+export async function reportNames() {
+  return inside ? [inside.model] : (await askJson("heads")).models;
+}
+export async function headsReport(model) {
+  return inside ?? askJson(`heads/${encodeURIComponent(model)}`);
 }
 
 export function setKey(key) {

@@ -5,10 +5,11 @@ export const BANK = "The bank deposited the money near the river bank.";
 export const START = {
   view: "attention", text: BANK, pair: "", model: "", layer: "5", head: "3", source: "head", token: "", color: "pattern",
   special: "show", words: "", scale: "root", zoom: "0", off: "", compare: "", text2: "", model2: "", target: "", mask: "1",
-  example: "1", step: "0", cell: "", temperature: "1", factor: "", length: "2048", task: "fill-mask", input: "", input2: "", at: "", run: "", evaluation: "",
+  example: "1", step: "0", cell: "", temperature: "1", factor: "", length: "2048", task: "fill-mask", input: "", input2: "", at: "", run: "",
+  evaluation: "", by: "",
 };
 
-// A file that `bertie attend --html` wrote says what it opens with.
+// A file that `bertie attend --html` or `bertie heads --html` wrote says what it opens with.
 for (const [key, value] of Object.entries(document.getElementById("bertie-data")?.dataset ?? {})) START[key] = value;
 
 const state = { ...START };

@@ -5,12 +5,14 @@
 //   bertie::attention_svg(attention, {.layer = 4, .head = 2});   // layer 5, head 3, as text
 //   bertie::attention_png(attention);                            // all heads, as bytes of a PNG file
 //   bertie::attention_html(attention, {.model = "bert-base-uncased", .text = "The bank …"});
+//   bertie::heads_html(bertie::analyze_heads(model, sentences), "bert-base-uncased");
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "bertie/export.h"
+#include "bertie/heads.h"
 #include "bertie/results.h"
 
 namespace bertie {
@@ -33,5 +35,8 @@ struct HtmlOptions {
 // The page of `bertie serve`, with these weights in it: it opens from disk, and asks for nothing over any
 // network. Error where the weights are too many for a file.
 BERTIE_API std::string attention_html(const Attention& attention, const HtmlOptions& options);
+
+// The same page for what `analyze_heads` found: colors, relations, which heads look alike. `model` is its name.
+BERTIE_API std::string heads_html(const HeadsReport& report, std::string_view model);
 
 }  // namespace bertie

@@ -92,6 +92,9 @@ std::vector<Command> evaluate_commands() {
                   "for tasks: switch heads of the model off, but not of the second one: 5-3,7-1, or 5 for "
                   "all of layer 5",
               .to = &Settings::without},
+             {.name = "each-head",
+              .help = "for tasks: the first score with each head of the model switched off in turn",
+              .to = &Settings::each},
              {.name = "metric",
               .argument = "NAME",
               .help = "score that comes first, and that --compare compares: accuracy, f1, matthews and so on",
@@ -155,6 +158,8 @@ std::vector<Command> evaluate_commands() {
                      "entities, and a page of mistakes"},
                     {"bertie evaluate pair -m large --compare small --data MRPC/dev.tsv --metric f1",
                      "is the difference chance?"},
+                    {"bertie evaluate classify -m classifier --data SST-2/dev.tsv --each-head",
+                     "which heads are missed"},
                     {"bertie evaluate lm -m run/best --data shards", "a language model, on held-out text"},
                     {"bertie evaluate answer -m answers --data dev-v2.0.json --threshold -1.5 --json",
                      "SQuAD 2.0, for programs"}},

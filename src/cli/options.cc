@@ -98,11 +98,11 @@ Option precision_option(std::string_view help) {
                       {"bf16", "16 bits, bfloat", int(WeightFormat::kBFloat16)}}};
 }
 
-namespace {
-
 Option force_option() {
   return {.name = "force", .help = "replace a file that is there", .to = &Settings::force};
 }
+
+namespace {
 
 std::vector<Command> other_commands() {
   return {

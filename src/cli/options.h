@@ -166,6 +166,7 @@ Option file_option();                                                          /
 Option table_file_option();  // the same for commands that read tables too,
 Option column_option();      // with --column
 Option format_option();      // --format
+Option force_option();       // --force, of commands that write files
 Option without_option();     // --without, of commands that take a model without some heads
 Option rollout_option(), gradient_option(), mask_option();  // of attend
 Option cut_option(size_t least = 3);                        // --max-length, of commands that cut texts

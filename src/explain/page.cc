@@ -7,6 +7,7 @@
 #include "bertie/atlas.h"
 #include "bertie/draw.h"
 #include "bertie/error.h"
+#include "bertie/json.h"
 #include "io/base64.h"
 #include "io/sha.h"
 
@@ -78,18 +79,8 @@ std::string policy_name(std::string_view text) {
   return fmt::format("'sha256-{}'", io::base64(bytes));
 }
 
-}  // namespace
-
-std::string_view page_file(std::string_view name) {
-  for (const PageFile& file : page_files())
-    if (file.name == name) return file.text;
-  return {};
-}
-
-std::string attention_html(const Attention& attention, const HtmlOptions& options) {
-  const Atlas all = atlas(attention);
-  const std::string json = to_json(
-      all, attention, {.model = options.model, .text = options.text, .pair = options.pair, .weights = true});
+// The page with these data in it. `start` are attributes that say what it opens with.
+std::string page_with(std::string_view json, std::string_view start) {
   std::string data;
   for (char c : json)
     if (c == '<')
@@ -104,16 +95,35 @@ std::string attention_html(const Attention& attention, const HtmlOptions& option
               "style-src {}; img-src data: blob:; base-uri 'none'; form-action 'none'\">\n<style>{}</style>",
               policy_name(script), policy_name(style), style));
   replace(page, kScriptLink, "");
-  std::string start =
-      fmt::format(" data-layer=\"{}\" data-head=\"{}\"",
-                  options.show.layer.value_or(attention.kept.back()) + 1, options.show.head.value_or(0) + 1);
-  if (options.show.layer && !options.show.head) start += " data-source=\"mean\"";
   replace(page, "</body>",
           fmt::format(
               "<script type=\"application/json\" id=\"bertie-data\"{}>{}</script>\n<script type=\"module\">{}"
               "</script>\n</body>",
               start, data, script));
   return page;
+}
+
+}  // namespace
+
+std::string_view page_file(std::string_view name) {
+  for (const PageFile& file : page_files())
+    if (file.name == name) return file.text;
+  return {};
+}
+
+std::string attention_html(const Attention& attention, const HtmlOptions& options) {
+  const std::string json =
+      to_json(atlas(attention), attention,
+              {.model = options.model, .text = options.text, .pair = options.pair, .weights = true});
+  std::string start =
+      fmt::format(" data-layer=\"{}\" data-head=\"{}\"",
+                  options.show.layer.value_or(attention.kept.back()) + 1, options.show.head.value_or(0) + 1);
+  if (options.show.layer && !options.show.head) start += " data-source=\"mean\"";
+  return page_with(json, start);
+}
+
+std::string heads_html(const HeadsReport& report, std::string_view model) {
+  return page_with(to_json(report, model), " data-view=\"heads\"");
 }
 
 }  // namespace bertie

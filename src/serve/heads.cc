@@ -1,4 +1,5 @@
-// What attention adds up to, and what it does to a prediction: rollout, and gradient × attention.
+// What attention adds up to, and what it does to a prediction: rollout, and gradient × attention. What heads do over
+// many sentences, where a model's files say it.
 #include "serve/heads.h"
 
 #include <fmt/format.h>
@@ -146,10 +147,27 @@ Async<HttpReply> gradient(Call& call) {
   co_return attention_reply(std::move(reply));
 }
 
+// Models that brought along what `bertie heads` found in them.
+Async<HttpReply> report_names(Call& call) {
+  json names = json::array();
+  for (const ModelPointer& model : call.service.models.all())
+    if (!model->heads.empty()) names.push_back(model->name);
+  co_return json_reply(json{{"models", names}}.dump());
+}
+
+Async<HttpReply> report(Call& call) {
+  const ModelPointer model = call.service.models.find(call.below);
+  if (model->heads.empty()) throw RequestError(404, "nothing is known of this model's heads");
+  co_return json_reply(model->heads);
+}
+
 constexpr Route route(std::string_view path, Async<HttpReply> (*run)(Call&)) {
   return {.method = "POST", .path = path, .run = run, .style = ErrorStyle::kTei, .has_body = true};
 }
-constexpr Route kRoutes[] = {route("/rollout", rollout_of_text), route("/gradient", gradient)};
+constexpr Route kRoutes[] = {route("/rollout", rollout_of_text),
+                             route("/gradient", gradient),
+                             {.method = "GET", .path = "/heads", .run = report_names},
+                             {.method = "GET", .path = "/heads/", .run = report}};
 
 }  // namespace
 

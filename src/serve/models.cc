@@ -13,7 +13,7 @@
 namespace bertie::serve {
 namespace {
 
-constexpr const char* kPrompts = "config_sentence_transformers.json";
+constexpr const char *kPrompts = "config_sentence_transformers.json", *kHeads = "heads.json";
 
 std::map<std::string, std::string> prompts_of(const ModelFiles& files) {
   std::map<std::string, std::string> prompts;
@@ -29,6 +29,10 @@ ModelPointer load_one(const std::string& name, const ModelFiles& files, const Se
       files, {.threads = options.threads, .max_length = options.max_length, .format = options.format});
   ServedModel served{.name = name, .all = all, .one = all.with_threads(1), .loaded_at = std::time(nullptr)};
   if (files.has(kPrompts)) served.prompts = prompts_of(files);
+  if (files.has(kHeads)) {
+    served.heads = files.read(kHeads).text();
+    (void)io::parse_json(served.heads, files.name_of(kHeads));  // Error where it is not JSON
+  }
   // The first call of each packs what it needs, and shows whether there are vectors.
   try {
     (void)served.all.embed(".");

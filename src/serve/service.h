@@ -38,7 +38,7 @@ std::span<const Route> openai_routes();
 std::span<const Route> tei_routes();
 std::span<const Route> pipeline_routes();
 std::span<const Route> inside_routes();  // attention, explain, senses, score, next-sentence
-std::span<const Route> heads_routes();   // rollout, gradient
+std::span<const Route> heads_routes();   // rollout, gradient, heads
 std::span<const Route> see_routes();     // atlas, mean, mechanisms
 std::span<const Route> training_routes();
 std::span<const Route> page_routes();    // the page at /

@@ -102,6 +102,7 @@ std::string filled(std::string path, const std::string& task) {
     if (task == kind) model = name;
   replace("{name}", model);
   replace("{run}", "run");
+  replace("{model}", "fill-mask-bert");
   return path;
 }
 

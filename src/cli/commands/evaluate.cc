@@ -7,6 +7,7 @@
 
 #include "bertie/files.h"
 #include "bertie/json.h"
+#include "cli/commands/evaluate_heads.h"
 #include "cli/commands/evaluate_lm.h"
 #include "cli/model.h"
 #include "cli/output.h"
@@ -76,11 +77,16 @@ void tell_places(const Settings& settings, const std::vector<std::string>& writt
                              printable(fmt::format("{}", fmt::join(labels, ", ")))));
 }
 
-Predictions predict_with_progress(const Settings& settings, const TextModel& model, const Dataset& data) {
-  ProgressLine line(settings, false);
+PredictOptions predict_options(const Settings& settings) {
   PredictOptions options{.max_length = settings.max_length, .stride = settings.stride};
   options.max_answer_tokens = settings.max_answer.value_or(options.max_answer_tokens);
   options.max_question_tokens = settings.max_question.value_or(options.max_question_tokens);
+  return options;
+}
+
+Predictions predict_with_progress(const Settings& settings, const TextModel& model, const Dataset& data) {
+  ProgressLine line(settings, false);
+  PredictOptions options = predict_options(settings);
   const auto rate = [&](size_t done) { return double(done) / std::max(line.seconds(), 1e-3); };
   options.progress = [&](size_t done, size_t of) {
     if (line.is_due())
@@ -201,6 +207,12 @@ void write_files(const Settings& settings, const Dataset& data, const Prediction
 int evaluate_command(const Settings& settings) {
   if (settings.first_word == kLanguageModel) return evaluate_lm(settings);
   check_files(settings);
+  if (settings.each)
+    refuse({{settings.compare.has_value(), "compare"},
+            {settings.without.has_value(), "without"},
+            {settings.errors.has_value(), "errors"},
+            {settings.predictions.has_value(), "predictions"}},
+           "not for --each-head");
   const Head head = head_of(TaskKind(settings.first_word));
   Settings tasks = settings;
   if (head == Head::kAnswer) tasks.max_length.reset();  // that of windows
@@ -224,6 +236,9 @@ int evaluate_command(const Settings& settings) {
   if (settings.compare && scoring.resamples == 0)
     throw UsageError("two models are compared by the bootstrap, which --bootstrap 0 leaves out",
                      "--bootstrap 2000");
+  if (settings.each)
+    return evaluate_each_head(settings, model, model_name(settings, work), data, predict_options(settings),
+                              scoring);
   ModelReport report(settings, scoring);
   const Predictions predictions = report(model, model_name(settings, work), data);
   write_files(settings, data, predictions, report.last(), scoring);

@@ -18,6 +18,7 @@ void check(const Settings& s) {
     throw UsageError("evaluate lm needs shards of bertie prepare, with a held-out part", "--data DIR");
   refuse({{s.compare.has_value(), "compare"},
           {s.without.has_value(), "without"},
+          {s.each, "each-head"},
           {s.metric.has_value(), "metric"},
           {s.bootstrap.has_value(), "bootstrap"},
           {s.threshold.has_value(), "threshold"},

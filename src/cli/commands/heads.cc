@@ -6,10 +6,14 @@
 #include <numeric>
 #include <sstream>
 
+#include "bertie/draw.h"
+#include "bertie/files.h"
 #include "bertie/json_writer.h"
 #include "bertie/utf8.h"
+#include "cli/output_file.h"
 #include "cli/task.h"
 #include "cli/terminal/table.h"
+#include "cli/terminal/without_heads.h"
 
 namespace bertie::cli {
 namespace {
@@ -111,20 +115,9 @@ void print_alike(const HeadsReport& r, const Style& style) {
 void print_ablation(const HeadsReport& r, const Style& style) {
   if (!r.ablation) return;
   const HeadAblation& a = *r.ablation;
-  std::vector<size_t> order(a.without.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return a.without[x] > a.without[y]; });
-  const size_t better = size_t(std::ranges::count_if(a.without, [&](double loss) { return loss < a.loss; }));
   print("\n{}\n", style.bold(fmt::format("Without a head: loss {:.4f} with all, over {} masked tokens",
                                          a.loss, with_commas(a.tokens))));
-  Table table({"without", "loss", "change"}, "rrr");
-  for (size_t i = 0; i < std::min<size_t>(10, order.size()); ++i)
-    table.add({name_of_head(r, order[i]), fmt::format("{:.4f}", a.without[order[i]]),
-               fmt::format("{:+.4f}", a.without[order[i]] - a.loss)});
-  print(table.text(style, output_width()));
-  print("the loss is lower without {} of {} heads, lowest without {} ({:+.4f})\n", better, order.size(),
-        name_of_head(r, order.back()), a.without[order.back()] - a.loss);
+  print_without_heads({"loss", true, a.loss, r.heads, a.without}, style);
 }
 
 // GAP's columns: ID, Text, Pronoun, its offset, A, its offset, whether it is A, and the same of B.
@@ -174,6 +167,7 @@ int show_coreference(const Settings& settings) {
   refuse({{settings.data.has_value(), "data"},
           {!settings.files.empty(), "file"},
           {settings.ablate.has_value(), "ablate"},
+          {settings.html.has_value(), "html"},
           {settings.each, "each"}},
          "not for --gap");
   const std::vector<PronounExample> examples = read_gap(*settings.gap, settings.n.value_or(SIZE_MAX));
@@ -214,6 +208,10 @@ int heads_command(const Settings& settings) {
   const bool treebank = settings.data.has_value();
   if (treebank && (!settings.words.empty() || !settings.files.empty()))
     throw UsageError("--data has the sentences, so TEXT and --file have no place", "leave them out");
+  if (settings.html) {  // before the work
+    check_not_read(settings, *settings.html, {settings.data.value_or("")});
+    check_output(settings, *settings.html);
+  }
   std::vector<ParsedSentence> sentences;
   std::vector<std::string> texts;
   const size_t most = settings.n.value_or(SIZE_MAX);
@@ -237,10 +235,12 @@ int heads_command(const Settings& settings) {
       treebank ? analyze_heads(model, sentences, options) : analyze_heads(model, texts, options);
   line.finish(fmt::format("{} sentences, {} tokens in {:.1f} s", with_commas(report.sentences),
                           with_commas(report.tokens), line.seconds()));
-  if (settings.json) {
-    print(to_json(report, model_name(settings)) + "\n");
-    return 0;
+  if (settings.html) {
+    const std::string name = model_name(settings);
+    write_file(*settings.html, heads_html(report, std::string_view(name).substr(name.find_last_of('/') + 1)));
   }
+  if (settings.json) print(to_json(report, model_name(settings)) + "\n");
+  if (settings.json || settings.html) return 0;
   const Style style = Style::for_output();
   print("{} layers of {} heads, over {} sentences of {} tokens{}\n\n", report.layers, report.heads,
         with_commas(report.sentences), with_commas(report.tokens),
