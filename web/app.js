@@ -11,8 +11,12 @@ import { tryView } from "./try.js";
 import { trainingView } from "./training.js";
 
 const VIEWS = {
-  attention: ["Attention", attentionView], explain: ["Explain", explainView], mechanisms: ["Mechanisms", mechanismsView],
-  heads: ["Heads", headsView], try: ["Try", tryView], training: ["Training", trainingView],
+  attention: ["Attention", attentionView],
+  explain: ["Explain", explainView],
+  mechanisms: ["Mechanisms", mechanismsView],
+  heads: ["Heads", headsView],
+  try: ["Try", tryView],
+  training: ["Training", trainingView],
 };
 const THEME = "bertie-theme";
 
@@ -21,7 +25,9 @@ let shown = { name: null, stop: () => {}, redraw: () => {} };
 function navigation() {
   const nav = document.getElementById("views"), s = get();
   const names = viewOfFile() ? [viewOfFile()] : Object.keys(VIEWS);
-  const links = names.map((name) => h("a", { href: linkTo({ view: name }), "aria-current": s.view === name ? "page" : undefined }, VIEWS[name][0]));
+  const links = names.map((name) =>
+    h("a", { href: linkTo({ view: name }), "aria-current": s.view === name ? "page" : undefined }, VIEWS[name][0])
+  );
   const had = [...nav.children].indexOf(document.activeElement);
   replace(nav, links);
   if (had >= 0) nav.children[had]?.focus();
@@ -29,7 +35,10 @@ function navigation() {
 
 function askForKey() {
   const key = h("input", { type: "password", autocomplete: "off" });
-  const form = h("form", { class: "card", onsubmit: (event) => { event.preventDefault(), setKey(key.value), show(); } }, field("This server asks for a key", key), button("Use it", () => (setKey(key.value), show()), { class: "primary" }));
+  const form = h("form", { class: "card", onsubmit: (event) => {
+    event.preventDefault(), setKey(key.value), show();
+  } }, field("This server asks for a key", key),
+    button("Use it", () => (setKey(key.value), show()), { class: "primary" }));
   replace(document.getElementById("main"), form);
   key.focus();
 }
@@ -45,7 +54,7 @@ async function show() {
   replace(main, root);
   try {
     const view = await VIEWS[name][1](root);
-    if (!root.isConnected) return view.stop();  // another view was chosen meanwhile
+    if (!root.isConnected) return view.stop(); // another view was chosen meanwhile
     shown = { name, ...view };
     document.documentElement.dataset.ready = name;
   } catch (error) {
@@ -64,7 +73,9 @@ function theme(to) {
     // no storage: the system's light is taken next time
   }
   const other = isDark() ? "light" : "dark";
-  replace(document.getElementById("tools"), button(isDark() ? "☀" : "☾", () => theme(other), { class: "icon", "aria-label": `${other} colors`, title: `${other} colors` }));
+  replace(document.getElementById("tools"),
+    button(isDark() ? "☀" : "☾", () => theme(other), { class: "icon", "aria-label": `${other} colors`,
+      title: `${other} colors` }));
   shown.redraw();
 }
 

@@ -9,7 +9,8 @@ export class Arcs {
   constructor({ onchoose }) {
     this.onchoose = onchoose;
     this.drawing = svg("svg", { class: "arcs-drawing", "aria-hidden": "true" });
-    this.tokens = h("div", { class: "arcs-tokens", role: "group", "aria-label": "Tokens: choose one to see what it looks at", onkeydown: (event) => this.key(event) });
+    this.tokens = h("div", { class: "arcs-tokens", role: "group",
+      "aria-label": "Tokens: choose one to see what it looks at", onkeydown: (event) => this.key(event) });
     this.inner = h("div", { class: "arcs-inner" }, this.drawing, this.tokens);
     this.lists = h("div", { class: "lists" });
     new ResizeObserver(() => (this.placedFor = null)).observe(this.tokens);
@@ -21,13 +22,17 @@ export class Arcs {
     const same = this.labels && this.labels.length === view.n && this.labels.every((l, i) => l === view.labels[i]);
     this.labels = view.labels;
     if (!same) {
-      replace(this.tokens, view.labels.map((label, i) => h("button", { type: "button", class: "token", "data-token": i, onclick: () => this.onchoose(i) }, label)));
+      replace(this.tokens, view.labels.map((label, i) =>
+        h("button", { type: "button", class: "token", "data-token": i, onclick: () =>
+          this.onchoose(i) }, label)
+      ));
     }
     if (!same) this.shades = [];
     const theme = isDark();
     [...this.tokens.children].forEach((element, i) => {
-      const w = from[i] / most, at = shade(Math.sign(w) * Math.sqrt(Math.abs(w)), signed), now = `${at} ${signed} ${theme}`;
-      if (this.shades[i] !== now) {  // of many tokens few change: the others are left alone
+      const w = from[i] / most, at = shade(Math.sign(w) * Math.sqrt(Math.abs(w)), signed),
+        now = `${at} ${signed} ${theme}`;
+      if (this.shades[i] !== now) { // of many tokens few change: the others are left alone
         this.shades[i] = now;
         element.style.setProperty("background", rgb(colors, at));
         element.style.setProperty("color", inkOn(colors, at));
@@ -44,11 +49,12 @@ export class Arcs {
     this.list(view, signed);
     if (!other) return;
     const scroller = this.inner.parentElement, x = this.places[chosen];
-    if (x < scroller.scrollLeft || x > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = x - scroller.clientWidth / 2;
+    if (x < scroller.scrollLeft || x > scroller.scrollLeft + scroller.clientWidth)
+      scroller.scrollLeft = x - scroller.clientWidth / 2;
   }
 
   arcs(from, signed) {
-    if (this.placedFor !== this.tokens.firstChild) {  // places are asked for when they may have changed, not for every head
+    if (this.placedFor !== this.tokens.firstChild) { // places are asked for when they may have changed, not for every head
       this.placedFor = this.tokens.firstChild;
       this.places = [...this.tokens.children].map((e) => e.offsetLeft + e.offsetWidth / 2);
       this.width = this.tokens.scrollWidth;
@@ -61,20 +67,32 @@ export class Arcs {
     this.drawing.setAttribute("width", width);
     this.drawing.setAttribute("height", height);
     const paths = shown.reverse().map(([j, w]) => {
-      const x1 = places[j], span = Math.abs(x1 - x0), rise = Math.min(height - 6, 16 + (span / farthest) * (height - 26));
-      const d = j === this.chosen ? `M${x0 - 7},${base} C${x0 - 16},${base - 28} ${x0 + 16},${base - 28} ${x0 + 7},${base}`
+      const x1 = places[j], span = Math.abs(x1 - x0),
+        rise = Math.min(height - 6, 16 + (span / farthest) * (height - 26));
+      const d = j === this.chosen
+        ? `M${x0 - 7},${base} C${x0 - 16},${base - 28} ${x0 + 16},${base - 28} ${x0 + 7},${base}`
         : `M${x0},${base} C${x0},${base - rise * 1.32} ${x1},${base - rise * 1.32} ${x1},${base}`;
-      return svg("path", { d, fill: "none", stroke: rgb(colors, shade(Math.sign(w) * (0.45 + 0.5 * Math.sqrt(Math.abs(w))), signed)), "stroke-width": 0.8 + 7 * Math.abs(w), "stroke-linecap": "round" });
+      return svg("path", { d, fill: "none",
+        stroke: rgb(colors, shade(Math.sign(w) * (0.45 + 0.5 * Math.sqrt(Math.abs(w))), signed)),
+        "stroke-width": 0.8 + 7 * Math.abs(w), "stroke-linecap": "round" });
     });
     replace(this.drawing, paths);
   }
 
   list(view, signed) {
     const labels = placedLabels(view.labels), name = labels[this.chosen];
-    const one = (title, values) => h("section", {}, h("h3", {}, title), h("ol", {}, top(values, LISTED).filter(([, w]) => w !== 0).map(([j, w]) =>
-      h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * Math.min(1, Math.abs(w) / (signed ? largest(values) || 1 : 1)))}%` } }),
-        h("button", { type: "button", class: "plain", onclick: () => this.onchoose(j) }, labels[j]), h("span", { class: "number" }, signed ? exact(w) : percent(w))))));
-    replace(this.lists, one(`“${name}” looks at`, row(view, this.chosen)), one(`looks at “${name}”`, column(view, this.chosen)));
+    const one = (title, values) =>
+      h("section", {}, h("h3", {}, title), h("ol", {}, top(values, LISTED).filter(([, w]) =>
+        w !== 0
+      ).map(([j, w]) =>
+        h("li", {},
+          h("span", { class: "bar",
+            style: { width: `${Math.round(100 * Math.min(1, Math.abs(w) / (signed ? largest(values) || 1 : 1)))}%` } }),
+          h("button", { type: "button", class: "plain", onclick: () =>
+            this.onchoose(j) }, labels[j]), h("span", { class: "number" }, signed ? exact(w) : percent(w)))
+      )));
+    replace(this.lists, one(`“${name}” looks at`, row(view, this.chosen)),
+      one(`looks at “${name}”`, column(view, this.chosen)));
   }
 
   key(event) {

@@ -6,8 +6,14 @@ import { largest, percent } from "./numbers.js";
 import { isOff } from "./state.js";
 
 export const MEASURES = [
-  ["pattern", "pattern"], ["entropy", "entropy"], ["distance", "distance"], ["cls", "share to [CLS]"], ["sep", "share to [SEP]"],
-  ["previous", "share to previous"], ["next", "share to next"], ["self", "share to itself"],
+  ["pattern", "pattern"],
+  ["entropy", "entropy"],
+  ["distance", "distance"],
+  ["cls", "share to [CLS]"],
+  ["sep", "share to [SEP]"],
+  ["previous", "share to previous"],
+  ["next", "share to next"],
+  ["self", "share to itself"],
 ];
 
 export function measureText(name, value) {
@@ -39,11 +45,18 @@ export class AtlasCanvas {
     this.onoff = onoff;
     this.words = words;
     this.canvas = h("canvas", {
-      tabindex: "0", role: "application", class: "atlas-canvas",
-      "aria-label": `All heads: arrow keys move between layers and heads, the head is shown beside${onoff ? "; x switches it off" : ""}`,
+      tabindex: "0",
+      role: "application",
+      class: "atlas-canvas",
+      "aria-label": `All heads: arrow keys move between layers and heads, the head is shown beside${
+        onoff ? "; x switches it off" : ""
+      }`,
       onpointermove: (event) => this.hover(this.find(event)),
       onpointerleave: () => this.hover(null),
-      onclick: (event) => { const at = this.find(event); if (at) this.onselect(...at); },
+      onclick: (event) => {
+        const at = this.find(event);
+        if (at) this.onselect(...at);
+      },
       onkeydown: (event) => this.key(event),
     });
     this.readout = h("p", { class: "readout" });
@@ -67,14 +80,17 @@ export class AtlasCanvas {
     context.fillStyle = css("--muted"), context.textAlign = "center", context.textBaseline = "middle";
     context.font = "11px ui-sans-serif, system-ui, sans-serif";
     const every = tile < 16 ? 2 : 1;
-    for (let i = 0; i < data.heads; ++i) if (i % every === 0) context.fillText(i + 1, MARGIN + i * (tile + GAP) + tile / 2, MARGIN / 2);
-    for (let r = 0; r < rows; ++r) context.fillText(data.layers[r], MARGIN / 2 - 2, MARGIN + r * (tile + GAP) + tile / 2);
+    for (let i = 0; i < data.heads; ++i)
+      if (i % every === 0) context.fillText(i + 1, MARGIN + i * (tile + GAP) + tile / 2, MARGIN / 2);
+    for (let r = 0; r < rows; ++r)
+      context.fillText(data.layers[r], MARGIN / 2 - 2, MARGIN + r * (tile + GAP) + tile / 2);
     const { measure } = this, colors = palette(measure?.signed);
     if (!measure) this.pictures ??= this.sheet();
     const [accent, line, veil, warn] = ["--accent", "--line", "--veil", "--warn"].map(css);
     for (let r = 0; r < rows; ++r)
       for (let i = 0; i < data.heads; ++i) {
-        const x = MARGIN + i * (tile + GAP), y = MARGIN + r * (tile + GAP), off = isOff(this.off, data.layers[r], i + 1);
+        const x = MARGIN + i * (tile + GAP), y = MARGIN + r * (tile + GAP),
+          off = isOff(this.off, data.layers[r], i + 1);
         if (measure) {
           const value = measure.values[r * data.heads + i], at = shade(measure.part(value), measure.signed);
           context.fillStyle = rgb(colors, at), context.fillRect(x, y, tile, tile);
@@ -89,7 +105,8 @@ export class AtlasCanvas {
         if (off) {
           context.fillStyle = veil, context.fillRect(x, y, tile, tile);
           context.strokeStyle = warn, context.lineWidth = 2;
-          context.beginPath(), context.moveTo(x + 3, y + 3), context.lineTo(x + tile - 3, y + tile - 3), context.moveTo(x + tile - 3, y + 3), context.lineTo(x + 3, y + tile - 3), context.stroke();
+          context.beginPath(), context.moveTo(x + 3, y + 3), context.lineTo(x + tile - 3, y + tile - 3),
+            context.moveTo(x + tile - 3, y + 3), context.lineTo(x + 3, y + tile - 3), context.stroke();
         }
         const chosen = data.layers[r] === this.layer && (this.head === i + 1 || this.head === "mean");
         const over = this.over && this.over[0] === data.layers[r] && this.over[1] === i + 1;
@@ -108,19 +125,22 @@ export class AtlasCanvas {
     sheet.width = side * data.heads, sheet.height = side * data.layers.length;
     const context = sheet.getContext("2d");
     data.layers.forEach((layer, r) => {
-      for (let i = 0; i < data.heads; ++i) context.drawImage(canvasOf(pictureOf(data, layer, i + 1), side, side), i * side, r * side);
+      for (let i = 0; i < data.heads; ++i)
+        context.drawImage(canvasOf(pictureOf(data, layer, i + 1), side, side), i * side, r * side);
     });
     return sheet;
   }
 
   tell() {
-    const at = this.over ?? (this.data.layers.includes(this.layer) && this.head !== "mean" ? [this.layer, this.head] : null);
+    const at = this.over
+      ?? (this.data.layers.includes(this.layer) && this.head !== "mean" ? [this.layer, this.head] : null);
     this.readout.textContent = at ? this.words(this.data, ...at) : "";
   }
 
   find(event) {
     const box = this.canvas.getBoundingClientRect(), step = this.tile + GAP;
-    const i = Math.floor((event.clientX - box.left - MARGIN) / step), r = Math.floor((event.clientY - box.top - MARGIN) / step);
+    const i = Math.floor((event.clientX - box.left - MARGIN) / step),
+      r = Math.floor((event.clientY - box.top - MARGIN) / step);
     return i >= 0 && i < this.data.heads && r >= 0 && r < this.data.layers.length ? [this.data.layers[r], i + 1] : null;
   }
 
@@ -131,11 +151,15 @@ export class AtlasCanvas {
   }
 
   key(event) {
-    const { data } = this, r = Math.max(0, data.layers.indexOf(this.layer)), i = this.head === "mean" ? 0 : this.head - 1;
-    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-data.layers.length, 0], PageDown: [data.layers.length, 0], Home: [0, -data.heads], End: [0, data.heads] };
+    const { data } = this, r = Math.max(0, data.layers.indexOf(this.layer)),
+      i = this.head === "mean" ? 0 : this.head - 1;
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
+      PageUp: [-data.layers.length, 0], PageDown: [data.layers.length, 0], Home: [0, -data.heads],
+      End: [0, data.heads] };
     if (moves[event.key]) {
       const clamp = (x, most) => Math.min(most - 1, Math.max(0, x));
-      this.onselect(data.layers[clamp(r + moves[event.key][0], data.layers.length)], clamp(i + moves[event.key][1], data.heads) + 1);
+      this.onselect(data.layers[clamp(r + moves[event.key][0], data.layers.length)],
+        clamp(i + moves[event.key][1], data.heads) + 1);
     } else if (event.key === "x" && this.onoff) this.onoff(data.layers[r], i + 1);
     else return;
     event.preventDefault();
@@ -144,6 +168,10 @@ export class AtlasCanvas {
 
 export function headWords(data, layer, head) {
   const at = data.layers.indexOf(layer) * data.heads + head - 1, s = data.summary;
-  return `Layer ${layer}, head ${head}: entropy ${s.entropy[at].toFixed(2)} nats, distance ${s.distance[at].toFixed(1)}; `
-    + `to [CLS] ${percent(s.cls[at])}, [SEP] ${percent(s.sep[at])}, previous ${percent(s.previous[at])}, next ${percent(s.next[at])}, itself ${percent(s.self[at])}`;
+  return `Layer ${layer}, head ${head}: entropy ${s.entropy[at].toFixed(2)} nats, distance ${
+    s.distance[at].toFixed(1)
+  }; `
+    + `to [CLS] ${percent(s.cls[at])}, [SEP] ${percent(s.sep[at])}, previous ${percent(s.previous[at])}, next ${
+      percent(s.next[at])
+    }, itself ${percent(s.self[at])}`;
 }

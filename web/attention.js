@@ -9,8 +9,10 @@ export const MASKED = "The bank deposited the [MASK] near the river bank.";
 const EXAMPLES = [
   ["the bank, layer 5 head 3", { text: BANK, pair: "", layer: 5, head: 3, source: "head", token: "2" }],
   ["a masked word", { text: MASKED, pair: "", layer: 5, head: 3, source: "head", token: "5" }],
-  ["who is “it”?", { text: "The animal didn't cross the street because it was too tired.", pair: "", layer: 5, head: 4, source: "head", token: "11" }],
-  ["two sentences", { text: "I went to the store.", pair: "At the store, I bought fresh strawberries.", layer: 8, head: 1, source: "head", token: "" }],
+  ["who is “it”?", { text: "The animal didn't cross the street because it was too tired.", pair: "", layer: 5, head: 4,
+    source: "head", token: "11" }],
+  ["two sentences", { text: "I went to the store.", pair: "At the store, I bought fresh strawberries.", layer: 8,
+    head: 1, source: "head", token: "" }],
 ];
 
 function modelOptions(models, first) {
@@ -21,15 +23,20 @@ function modelOptions(models, first) {
 export function composer(models, keys, title) {
   const s = get();
   const text = h("textarea", { rows: 2, spellcheck: "false", value: s[keys.text] });
-  const pair = keys.pair && h("input", { type: "text", value: s[keys.pair], placeholder: "the second of a pair, if there is one" });
-  const model = models.length > 1 || keys.model !== "model" ? select(modelOptions(models, keys.model === "model" ? models[0].name : "the same"), s[keys.model], (value) => set({ [keys.model]: value === models[0].name && keys.model === "model" ? "" : value })) : null;
+  const pair = keys.pair
+    && h("input", { type: "text", value: s[keys.pair], placeholder: "the second of a pair, if there is one" });
+  const model = models.length > 1 || keys.model !== "model"
+    ? select(modelOptions(models, keys.model === "model" ? models[0].name : "the same"), s[keys.model],
+      (value) => set({ [keys.model]: value === models[0].name && keys.model === "model" ? "" : value }))
+    : null;
   const look = () => set({ [keys.text]: text.value, ...(pair ? { [keys.pair]: pair.value } : {}), token: "" });
   const onkeydown = (event) => {
     if (event.key === "Enter" && !event.shiftKey) event.preventDefault(), look();
   };
   text.addEventListener("keydown", onkeydown), pair?.addEventListener("keydown", onkeydown);
   return {
-    element: h("div", { class: "composer" }, field(title, text, { class: "field wide" }), pair && field("and", pair), model && field("Model", model), button("Look", look, { class: "primary" })),
+    element: h("div", { class: "composer" }, field(title, text, { class: "field wide" }), pair && field("and", pair),
+      model && field("Model", model), button("Look", look, { class: "primary" })),
     refresh(changed) {
       if (changed.has(keys.text)) text.value = get()[keys.text];
       if (pair && changed.has(keys.pair)) pair.value = get()[keys.pair];
@@ -51,7 +58,8 @@ class Prediction {
   kind(s) {
     const wanted = this.models.find((m) => m.name === s.model) ?? this.models[0];
     const can = (m, what) => m.can.includes(what);
-    if (!s.pair && /\[MASK\]|<mask>/.test(s.text) && can(wanted, "masked language model")) return { name: "fill-mask", model: wanted };
+    if (!s.pair && /\[MASK\]|<mask>/.test(s.text) && can(wanted, "masked language model"))
+      return { name: "fill-mask", model: wanted };
     if (can(wanted, "sequence classification")) return { name: "text-classification", model: wanted };
     return { name: null, model: wanted };
   }
@@ -62,7 +70,8 @@ class Prediction {
     const inputs = kind.name === "text-classification" && s.pair ? { text: s.text, text_pair: s.pair } : s.text;
     const reply = await task(kind.name, inputs, { model: kind.model.name, parameters });
     let list = reply;
-    while (Array.isArray(list[0])) list = list[kind.name === "fill-mask" ? Math.min(list.length, Number(s.mask)) - 1 : 0];
+    while (Array.isArray(list[0]))
+      list = list[kind.name === "fill-mask" ? Math.min(list.length, Number(s.mask)) - 1 : 0];
     return list.map((one) => [one.token_str ?? one.label, one.score]);
   }
 
@@ -71,16 +80,27 @@ class Prediction {
     this.showOff(s, kind);
     if (!kind.name) {
       const canFill = kind.model.can.includes("masked language model");
-      replace(this.body, h("p", { class: "hint" }, canFill ? "Put [MASK] for a word, and the model’s guesses appear here. " : "This model reads, but has no head that says anything. One with a masked language model or a classifier does.", canFill && button("try it", () => set({ text: MASKED, token: "5" }))));
+      replace(this.body, h("p", { class: "hint" }, canFill
+        ? "Put [MASK] for a word, and the model’s guesses appear here. "
+        : "This model reads, but has no head that says anything. One with a masked language model or a classifier does.",
+        canFill && button("try it", () => set({ text: MASKED, token: "5" }))));
       return null;
     }
     if (!this.body.firstChild) replace(this.body, h("p", { class: "hint" }, "computing …"));
     try {
-      const [plain, changed] = await Promise.all([this.ask(kind, s, []), without.length && this.offers.without ? this.ask(kind, s, without) : null]);
+      const [plain, changed] = await Promise.all([this.ask(kind, s, []),
+        without.length && this.offers.without ? this.ask(kind, s, without) : null]);
       if (turn !== this.turn) return null;
-      const bars = (title, list) => h("section", {}, h("h3", {}, title), h("ol", { class: "bars" }, list.map(([label, score]) => h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * score)}%` } }),
-        button(label, () => choose(kind, label), { class: "plain", title: this.offers.gradient ? `gradient × attention for “${label}”` : undefined }), h("span", { class: "number" }, percent(score))))));
-      replace(this.body, h("div", { class: "lists" }, bars(kind.name === "fill-mask" ? "[MASK] is" : "the text is", plain), changed && bars("without those heads", changed)));
+      const bars = (title, list) =>
+        h("section", {}, h("h3", {}, title), h("ol", { class: "bars" }, list.map(([label, score]) =>
+          h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * score)}%` } }), button(label, () =>
+            choose(kind, label), { class: "plain",
+            title: this.offers.gradient ? `gradient × attention for “${label}”` : undefined }),
+            h("span", { class: "number" }, percent(score)))
+        )));
+      replace(this.body,
+        h("div", { class: "lists" }, bars(kind.name === "fill-mask" ? "[MASK] is" : "the text is", plain),
+          changed && bars("without those heads", changed)));
       return { kind, best: plain[0]?.[0] };
     } catch (error) {
       if (turn === this.turn) replace(this.body, h("p", { class: "note bad" }, error.message));
@@ -89,11 +109,20 @@ class Prediction {
   }
 
   showOff(s, kind) {
-    if (!this.offers.without) return replace(this.off, h("p", { class: "hint" }, "This server cannot switch heads off."));
-    const layer = Math.min(kind.model.layers, Number(s.layer) || 1), head = Math.min(kind.model.heads, Number(s.head) || 1), off = parseOff(s.off);
-    replace(this.off, h("h3", {}, "Heads switched off"),
-      h("p", {}, off.length ? off.map(([l, number]) => button(`${number === "*" ? `layer ${l}` : `${l}.${number}`} ×`, () => set({ off: toggleOff(s.off, l, number) }), { class: "chip", "aria-label": `switch ${l}.${number} on again` })) : h("span", { class: "hint" }, "none")),
-      h("p", {}, button(`head ${layer}.${head}`, () => set({ off: toggleOff(s.off, layer, head) })), " ", button(`all of layer ${layer}`, () => set({ off: toggleOff(s.off, layer, "*") })), " ", off.length ? button("all on", () => set({ off: "" })) : null));
+    if (!this.offers.without)
+      return replace(this.off, h("p", { class: "hint" }, "This server cannot switch heads off."));
+    const layer = Math.min(kind.model.layers, Number(s.layer) || 1),
+      head = Math.min(kind.model.heads, Number(s.head) || 1),
+      off = parseOff(s.off);
+    replace(this.off, h("h3", {}, "Heads switched off"), h("p", {}, off.length
+      ? off.map(([l, number]) =>
+        button(`${number === "*" ? `layer ${l}` : `${l}.${number}`} ×`, () => set({ off: toggleOff(s.off, l, number) }),
+          { class: "chip", "aria-label": `switch ${l}.${number} on again` })
+      )
+      : h("span", { class: "hint" }, "none")),
+      h("p", {}, button(`head ${layer}.${head}`, () => set({ off: toggleOff(s.off, layer, head) })), " ",
+        button(`all of layer ${layer}`, () => set({ off: toggleOff(s.off, layer, "*") })), " ",
+        off.length ? button("all on", () => set({ off: "" })) : null));
   }
 }
 
@@ -105,7 +134,7 @@ export async function attentionView(root) {
   replace(root, top, grid);
   replace(grid, panes[0].element);
   if (!inFile && get().text === BANK && !get().pair) {
-    const first = await firstPicture();  // so that nothing is ever blank
+    const first = await firstPicture(); // so that nothing is ever blank
     if (!get().model || first.model === get().model) {
       panes[0].tell(`Precomputed with ${first.model}; the server’s own follows.`);
       await panes[0].show(first, {});
@@ -122,9 +151,14 @@ export async function attentionView(root) {
   const b = inFile ? null : composer(models, { text: "text2", model: "model2" }, "compared with");
   const options = paneOptions(inFile ? [{ layers: inFile.depth, heads: inFile.heads }] : models, offers, inFile);
   const prediction = inFile ? null : new Prediction(models, offers);
-  const examples = h("p", { class: "examples" }, "Start with: ", EXAMPLES.map(([name, state]) => button(name, () => set(state), { class: "chip" })));
-  const compare = inFile ? null : checkbox("compare with another text or model", Boolean(get().compare), (on) => set({ compare: on ? "1" : "" }));
-  replace(top, inFile ? h("p", { class: "lead" }, inFile.text, inFile.pair ? ` / ${inFile.pair}` : "", " · ", inFile.model) : h("div", { class: "card" }, a.element, examples, compare, b.element), options.element);
+  const examples = h("p", { class: "examples" }, "Start with: ",
+    EXAMPLES.map(([name, state]) => button(name, () => set(state), { class: "chip" })));
+  const compare = inFile
+    ? null
+    : checkbox("compare with another text or model", Boolean(get().compare), (on) => set({ compare: on ? "1" : "" }));
+  replace(top, inFile
+    ? h("p", { class: "lead" }, inFile.text, inFile.pair ? ` / ${inFile.pair}` : "", " · ", inFile.model)
+    : h("div", { class: "card" }, a.element, examples, compare, b.element), options.element);
 
   let target = null;
   const choose = (kind, label) => {
@@ -138,21 +172,34 @@ export async function attentionView(root) {
     if (b) b.element.hidden = !two;
     if (compare) compare.querySelector("input").checked = two;
     grid.classList.toggle("two", two);
-    replaceIfOther(grid, two ? [panes[0].element, panes[1].element] : prediction ? [panes[0].element, prediction.element] : [panes[0].element]);
-    const asked = [question({ text: s.text, pair: s.pair, model: s.model }), question({ text: s.text2 || s.text, pair: s.text2 ? "" : s.pair, model: s.model2 || s.model })];
+    replaceIfOther(grid, two
+      ? [panes[0].element, panes[1].element]
+      : prediction
+      ? [panes[0].element, prediction.element]
+      : [panes[0].element]);
+    const asked = [question({ text: s.text, pair: s.pair, model: s.model }),
+      question({ text: s.text2 || s.text, pair: s.text2 ? "" : s.pair, model: s.model2 || s.model })];
     if (offers.without)
       asked.forEach((q) => {
         const off = offPairs(s.off, models.find((m) => m.name === q.model) ?? models[0]);
         if (off.length) q.without = off;
       });
     if (!s.text.trim() && !inFile) return panes[0].tell("Type a text, and press Enter.");
-    const said = prediction && ["text", "pair", "model", "off", "start", "layer", "head", "mask", "compare"].some((k) => changed.has(k)) && !two ? prediction.show(s, choose) : null;
+    const said = prediction
+        && ["text", "pair", "model", "off", "start", "layer", "head", "mask", "compare"].some((k) => changed.has(k))
+        && !two
+      ? prediction.show(s, choose)
+      : null;
     if (s.source === "gradient") {
       const kind = prediction?.kind(s);
       let label = s.target;
       if (!label && said) label = (await said)?.best;
-      if (!kind?.name || !label) return panes[0].tell("Gradient × attention needs a prediction: put [MASK] for a word, or choose a classifier.", true);
-      panes[0].target = kind.name === "fill-mask" ? { task: "fill-mask", mask: Number(s.mask), token: label } : { task: "classify", label };
+      if (!kind?.name || !label)
+        return panes[0].tell("Gradient × attention needs a prediction: put [MASK] for a word, or choose a classifier.",
+          true);
+      panes[0].target = kind.name === "fill-mask"
+        ? { task: "fill-mask", mask: Number(s.mask), token: label }
+        : { task: "classify", label };
       panes[1].target = panes[0].target;
       if (mine !== turn) return;
     }

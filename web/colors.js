@@ -15,7 +15,8 @@ function table(stops) {
   return out;
 }
 
-const tables = { light: table(LIGHT), dark: table(DARK), signedLight: table(SIGNED_LIGHT), signedDark: table(SIGNED_DARK) };
+const tables = { light: table(LIGHT), dark: table(DARK), signedLight: table(SIGNED_LIGHT),
+  signedDark: table(SIGNED_DARK) };
 
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;

@@ -6,7 +6,7 @@ function fill(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [k, v] of Object.entries(value)) element.style.setProperty(k, v);
+    else if (name === "style") { for (const [k, v] of Object.entries(value)) element.style.setProperty(k, v); }
     else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -65,7 +65,8 @@ export function button(label, onclick, props = {}) {
 export function choice(label, options, value, onchange) {
   const name = `choice-${++controls}`;
   const items = options.map(([key, text, title]) => {
-    const input = h("input", { type: "radio", name, value: key, checked: key === value, onchange: () => onchange(key) });
+    const input = h("input", { type: "radio", name, value: key, checked: key === value,
+      onchange: () => onchange(key) });
     return h("label", { title }, input, h("span", {}, text));
   });
   return h("fieldset", { class: "choice" }, h("legend", {}, label), h("div", {}, items));
@@ -80,14 +81,17 @@ export function table(caption, head, rows, props = {}) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", props, h("caption", {}, caption),
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => (i === 0 ? h("th", { scope: "row" }, cell) : h("td", {}, cell))))))));
+      h("tbody", {},
+        rows.map((row) =>
+          h("tr", {}, row.map((cell, i) => (i === 0 ? h("th", { scope: "row" }, cell) : h("td", {}, cell))))
+        ))));
 }
 
 // A table that is made when it is opened: a picture's equivalent for those who do not see it.
 export function tableDetails(summary, make) {
   const body = h("div", {});
-  const details = h("details", { class: "as-table", ontoggle: () => details.open && !body.firstChild && append(body, [make()]) },
-    h("summary", {}, summary), body);
+  const details = h("details", { class: "as-table",
+    ontoggle: () => details.open && !body.firstChild && append(body, [make()]) }, h("summary", {}, summary), body);
   return details;
 }
 
@@ -103,7 +107,7 @@ export function download(name, blob) {
 export function sizeCanvas(canvas, width, height) {
   const ratio = width * height > 4e6 ? 1 : Math.min(window.devicePixelRatio || 1, 3);
   const wide = Math.round(width * ratio), high = Math.round(height * ratio);
-  if (canvas.width !== wide || canvas.height !== high) {  // the same size needs no new layout
+  if (canvas.width !== wide || canvas.height !== high) { // the same size needs no new layout
     canvas.width = wide, canvas.height = high;
     canvas.style.setProperty("width", `${width}px`);
     canvas.style.setProperty("height", `${height}px`);

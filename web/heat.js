@@ -12,7 +12,8 @@ export function bytesOf(view, scale, signed) {
   const most = signed || scale === "most" ? largest(view.weights) || 1 : 1, out = new Uint8Array(view.weights.length);
   if (!signed) {
     const root = scale !== "linear";
-    for (let i = 0; i < out.length; ++i) out[i] = 255 * (root ? Math.sqrt(view.weights[i] / most) : view.weights[i]) + 0.5;
+    for (let i = 0; i < out.length; ++i)
+      out[i] = 255 * (root ? Math.sqrt(view.weights[i] / most) : view.weights[i]) + 0.5;
     return out;
   }
   for (let i = 0; i < out.length; ++i) {
@@ -23,15 +24,22 @@ export function bytesOf(view, scale, signed) {
 }
 
 export class Heat {
-  // onchoose(row) when a row is chosen; onmove(row, column) when the pointer or cursor is at a cell.
-  constructor({ onchoose, label }) {
+  // onchoose(row) when a row is chosen; `hint` is said while no cell is pointed at.
+  constructor({ onchoose, label, hint = "Point at a cell, or use the arrow keys: rows look at columns." }) {
     this.onchoose = onchoose;
+    this.hint = hint;
     this.at = null;
     this.canvas = h("canvas", {
-      tabindex: "0", role: "application", "aria-label": label, class: "heat-canvas",
+      tabindex: "0",
+      role: "application",
+      "aria-label": label,
+      class: "heat-canvas",
       onpointermove: (event) => this.point(event),
       onpointerleave: () => this.go(null),
-      onclick: (event) => { this.point(event); if (this.at) this.onchoose(this.at[0]); },
+      onclick: (event) => {
+        this.point(event);
+        if (this.at) this.onchoose(this.at[0]);
+      },
       onkeydown: (event) => this.key(event),
       onblur: () => this.go(null),
     });
@@ -50,8 +58,10 @@ export class Heat {
   layout(available) {
     const { n } = this.view, measure = document.createElement("canvas").getContext("2d");
     measure.font = `bold ${FONT}`;
-    const narrow = (available - LONGEST_LABEL) / n < LEAST_FOR_LABELS / 2 && !this.zoom;  // too many for labels: no need to measure them
-    const widest = narrow ? 12 : Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
+    const narrow = (available - LONGEST_LABEL) / n < LEAST_FOR_LABELS / 2 && !this.zoom; // too many for labels: no need to measure them
+    const widest = narrow
+      ? 12
+      : Math.min(LONGEST_LABEL, Math.max(...this.view.labels.map((l) => measure.measureText(l).width), 8));
     let cell = Math.max(1, Math.min(40, (available - widest - GAP) / n));
     if (this.zoom) cell = Math.max(cell, this.zoom);
     const labelled = cell >= LEAST_FOR_LABELS;
@@ -71,7 +81,7 @@ export class Heat {
     context.imageSmoothingEnabled = cell < 1;
     context.clearRect(0, 0, size, size);
     context.drawImage(canvasOf(bytes, n, n, this.signed), margin, margin, cell * n, cell * n);
-    if (cell >= 12) {  // hairlines between cells
+    if (cell >= 12) { // hairlines between cells
       context.strokeStyle = css("--card"), context.lineWidth = 1;
       context.beginPath();
       for (let i = 1; i < n; ++i) {
@@ -115,7 +125,7 @@ export class Heat {
   tell() {
     const words = this.at ?? null;
     if (!words) {
-      this.readout.textContent = this.view.n > 1 ? "Point at a cell, or use the arrow keys: rows look at columns." : "";
+      this.readout.textContent = this.view.n > 1 ? this.hint : "";
       return;
     }
     const [i, j] = words, w = this.view.weights[i * this.view.n + j];
@@ -132,7 +142,8 @@ export class Heat {
 
   point(event) {
     const { cell, margin } = this.place, box = this.canvas.getBoundingClientRect();
-    const j = Math.floor((event.clientX - box.left - margin) / cell), i = Math.floor((event.clientY - box.top - margin) / cell);
+    const j = Math.floor((event.clientX - box.left - margin) / cell),
+      i = Math.floor((event.clientY - box.top - margin) / cell);
     if (i < 0 || i >= this.view.n) return this.go(null);
     this.go(j < 0 || j >= this.view.n ? null : [i, j]);
   }
@@ -161,9 +172,11 @@ export function cut(context, text, width) {
 
 // What the colors mean, in a strip.
 export function legend(scale, signed, most = 1) {
-  const colors = palette(signed), steps = signed ? [-1, -0.5, -0.1, 0, 0.1, 0.5, 1] : [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
+  const colors = palette(signed),
+    steps = signed ? [-1, -0.5, -0.1, 0, 0.1, 0.5, 1] : [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
   return h("div", { class: "legend", "aria-hidden": "true" }, steps.map((v) => {
     const at = shade(scale === "linear" ? v : Math.sign(v) * Math.sqrt(Math.abs(v)), signed);
-    return h("span", {}, h("i", { style: { background: rgb(colors, at) } }), signed ? (v * most).toPrecision(1) : `${Number((100 * v * most).toPrecision(2))}%`);
+    return h("span", {}, h("i", { style: { background: rgb(colors, at) } }),
+      signed ? (v * most).toPrecision(1) : `${Number((100 * v * most).toPrecision(2))}%`);
   }));
 }

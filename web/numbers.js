@@ -7,14 +7,20 @@ export function fromBase64(text) {
   return bytes;
 }
 
-let halves = null;  // what each of the 65,536 float16 numbers is
+let halves = null; // what each of the 65,536 float16 numbers is
 
 export function halvesToFloats(bytes) {
   halves ??= Float32Array.from({ length: 65536 }, (_, half) => {
     const exponent = (half >> 10) & 31, fraction = half & 1023, sign = half & 0x8000 ? -1 : 1;
-    return sign * (exponent === 0 ? fraction * 2 ** -24 : exponent === 31 ? Infinity : (1 + fraction / 1024) * 2 ** (exponent - 15));
+    return sign
+      * (exponent === 0
+        ? fraction * 2 ** -24
+        : exponent === 31
+        ? Infinity
+        : (1 + fraction / 1024) * 2 ** (exponent - 15));
   });
-  const given = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2), out = new Float32Array(given.length);
+  const given = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2),
+    out = new Float32Array(given.length);
   for (let i = 0; i < out.length; ++i) out[i] = halves[given[i]];
   return out;
 }
@@ -34,7 +40,11 @@ export function readNpy(buffer) {
   const type = /'descr': *'([^']*)'/.exec(header)[1];
   const shape = /'shape': *\(([^)]*)\)/.exec(header)[1].split(",").filter((s) => s.trim()).map(Number);
   const bytes = new Uint8Array(buffer.slice(start + length));
-  const values = type === "<f4" ? new Float32Array(bytes.buffer) : type === "<f2" ? halvesToFloats(bytes) : Float32Array.from(bytes, (b) => b / 255);
+  const values = type === "<f4"
+    ? new Float32Array(bytes.buffer)
+    : type === "<f2"
+    ? halvesToFloats(bytes)
+    : Float32Array.from(bytes, (b) => b / 255);
   return { shape, values };
 }
 
@@ -75,7 +85,7 @@ export function withoutSpecial(view, data, renormalize) {
   kept.forEach((i, a) => {
     let sum = 0;
     kept.forEach((j, b) => (sum += weights[a * n + b] = view.weights[i * view.n + j]));
-    if (renormalize && sum !== 0) for (let b = 0; b < n; ++b) weights[a * n + b] /= sum;
+    if (renormalize && sum !== 0) { for (let b = 0; b < n; ++b) weights[a * n + b] /= sum; }
   });
   return { n, labels: kept.map((i) => view.labels[i]), weights, groups: kept.map((i) => view.groups[i]) };
 }
@@ -108,7 +118,17 @@ export function column(view, j) {
 
 export function percent(w) {
   const p = 100 * w, size = Math.abs(p);
-  return `${size === 0 ? "0" : size >= 99.95 && size < 100 ? p.toFixed(2) : size >= 10 ? p.toFixed(1) : size >= 0.1 ? p.toFixed(2) : p.toExponential(1)}%`;
+  return `${
+    size === 0
+      ? "0"
+      : size >= 99.95 && size < 100
+      ? p.toFixed(2)
+      : size >= 10
+      ? p.toFixed(1)
+      : size >= 0.1
+      ? p.toFixed(2)
+      : p.toExponential(1)
+  }%`;
 }
 
 export function exact(w) {

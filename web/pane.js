@@ -8,16 +8,18 @@ import { gradient, head, mean, rollout, roughHead } from "./service.js";
 import { get, set, toggleOff } from "./state.js";
 import { saveJson, savePng, saveSvg } from "./pictures.js";
 
-const MOST_TABLE = 40;  // tokens of a whole table; of a longer text the table has the chosen token's row
+const MOST_TABLE = 40; // tokens of a whole table; of a longer text the table has the chosen token's row
 
 export class Pane {
   constructor(name) {
     this.data = null;
     this.shown = 0;
-    this.heat = new Heat({ label: `Heat map${name}: arrow keys move, Enter chooses a token`, onchoose: (i) => set({ token: this.view.groups[i][0] }) });
+    this.heat = new Heat({ label: `Heat map${name}: arrow keys move, Enter chooses a token`,
+      onchoose: (i) => set({ token: this.view.groups[i][0] }) });
     this.arcs = new Arcs({ onchoose: (i) => set({ token: this.view.groups[i][0] }) });
     this.atlas = new AtlasCanvas({
-      onselect: (layer, number) => set({ layer, head: number, source: get().source === "gradient" ? "gradient" : "head" }),
+      onselect: (layer, number) =>
+        set({ layer, head: number, source: get().source === "gradient" ? "gradient" : "head" }),
       onoff: (layer, number) => this.offers?.without && set({ off: toggleOff(get().off, layer, number) }),
     });
     this.note = h("p", { class: "note", hidden: true });
@@ -27,14 +29,17 @@ export class Pane {
     this.atlasTable = h("div", {});
     const name_of = () => `${this.data?.model.split("/").at(-1) ?? "bertie"}-${this.slug ?? "head"}`;
     const options = () => ({ scale: get().scale, signed: this.signed, title: this.title.textContent });
-    this.save = h("div", { class: "save" }, "Save: ",
-      button("PNG", () => savePng(name_of(), this.heat.canvas)), button("SVG", () => saveSvg(name_of(), this.view, options())),
-      button("JSON", () => saveJson(name_of(), this.view)), button("atlas PNG", () => savePng(`${name_of()}-atlas`, this.atlas.canvas)));
+    this.save = h("div", { class: "save" }, "Save: ", button("PNG", () => savePng(name_of(), this.heat.canvas)),
+      button("SVG", () => saveSvg(name_of(), this.view, options())),
+      button("JSON", () => saveJson(name_of(), this.view)),
+      button("atlas PNG", () => savePng(`${name_of()}-atlas`, this.atlas.canvas)));
     this.element = h("section", { class: "pane", "aria-label": `Attention${name}` }, this.note,
       h("div", { class: "card atlas-card" }, h("h2", {}, "All heads"), this.atlas.element, this.atlasTable),
       h("div", { class: "card head-card" }, this.title, this.heat.element, this.legend, this.save, this.tables),
       h("div", { class: "card arcs-card" }, h("h2", {}, "From one token"), this.arcs.element));
-    new ResizeObserver(() => { if (this.data && this.view) this.redraw(); }).observe(this.element);
+    new ResizeObserver(() => {
+      if (this.data && this.view) this.redraw();
+    }).observe(this.element);
   }
 
   tell(text, bad = false) {
@@ -46,9 +51,11 @@ export class Pane {
   redraw() {
     const s = get();
     this.atlas.show(this.data, { color: s.color, layer: this.layer, head: this.number, off: s.off });
-    this.heat.show(this.view, { scale: s.scale, signed: this.signed, chosen: this.chosen, zoom: Number(s.zoom), title: this.title.textContent });
+    this.heat.show(this.view, { scale: s.scale, signed: this.signed, chosen: this.chosen, zoom: Number(s.zoom),
+      title: this.title.textContent });
     this.arcs.show(this.view, { chosen: this.chosen, signed: this.signed });
-    replace(this.legend, legend(s.scale, this.signed, this.signed || s.scale === "most" ? largest(this.view.weights) : 1));
+    replace(this.legend,
+      legend(s.scale, this.signed, this.signed || s.scale === "most" ? largest(this.view.weights) : 1));
   }
 
   // Draws the data with what the state says. What is there at once is drawn at once; exact numbers follow.
@@ -57,12 +64,15 @@ export class Pane {
     this.offers = offers;
     const fresh = this.data !== data;
     this.data = data;
-    this.layer = data.layers.includes(Number(s.layer)) ? Number(s.layer) : data.layers[Math.min(data.layers.length, Math.max(1, Number(s.layer) || 1)) - 1];
+    this.layer = data.layers.includes(Number(s.layer))
+      ? Number(s.layer)
+      : data.layers[Math.min(data.layers.length, Math.max(1, Number(s.layer) || 1)) - 1];
     this.number = Math.min(data.heads, Math.max(1, Number(s.head) || 1));
     this.signed = s.source === "gradient";
     const started = performance.now();
     if (s.source === "head") {
-      const rough = !data.all && !data.whole.has(`${this.layer}.${this.number}`) && roughHead(data, this.layer, this.number);
+      const rough = !data.all && !data.whole.has(`${this.layer}.${this.number}`)
+        && roughHead(data, this.layer, this.number);
       if (rough) this.draw(rough, fresh);
     }
     let weights;
@@ -96,9 +106,14 @@ export class Pane {
     this.view = view;
     const wanted = Number(s.token === "" ? -1 : s.token);
     this.chosen = view.groups.findIndex((group) => group.includes(wanted));
-    if (this.chosen < 0) this.chosen = Math.max(0, view.groups.findIndex((group) => data.sequences[group[0]] >= 0 && data.tokens[group[0]] === "bank"));
+    if (this.chosen < 0)
+      this.chosen = Math.max(0,
+        view.groups.findIndex((group) => data.sequences[group[0]] >= 0 && data.tokens[group[0]] === "bank"));
     if (this.chosen === 0 && view.n > 1 && data.sequences[view.groups[0][0]] < 0) this.chosen = 1;
-    const words = { head: `Layer ${this.layer}, head ${this.number}`, mean: `Layer ${this.layer}, mean of ${data.heads} heads`, all: "Mean of all heads", rollout: "Attention rollout, all layers", gradient: `Layer ${this.layer}, head ${this.number}: gradient × attention` };
+    const words = { head: `Layer ${this.layer}, head ${this.number}`,
+      mean: `Layer ${this.layer}, mean of ${data.heads} heads`, all: "Mean of all heads",
+      rollout: "Attention rollout, all layers",
+      gradient: `Layer ${this.layer}, head ${this.number}: gradient × attention` };
     this.title.textContent = words[s.source];
     this.slug = words[s.source].toLowerCase().replace(/[^a-z0-9]+/g, "-");
     if (!view.n) return this.tell("There is no token left to show.", true);
@@ -109,36 +124,51 @@ export class Pane {
 
   makeTables(fresh) {
     const { data, view } = this;
-    replace(this.tables, tableDetails(view.n <= MOST_TABLE ? "These weights as a table" : "The chosen token’s weights as a table", () => {
-      const labels = placedLabels(view.labels), number = (w) => (this.signed ? exact(w) : percent(w));
-      if (view.n <= MOST_TABLE) return table(this.title.textContent, ["looks at →", ...labels], labels.map((l, i) => [l, ...[...row(view, i)].map(number)]));
-      return table(`${labels[this.chosen]} looks at`, ["token", "weight"], top(row(view, this.chosen), view.n).map(([j, w]) => [labels[j], number(w)]));
-    }));
+    replace(this.tables,
+      tableDetails(view.n <= MOST_TABLE ? "These weights as a table" : "The chosen token’s weights as a table", () => {
+        const labels = placedLabels(view.labels), number = (w) => (this.signed ? exact(w) : percent(w));
+        if (view.n <= MOST_TABLE)
+          return table(this.title.textContent, ["looks at →", ...labels],
+            labels.map((l, i) => [l, ...[...row(view, i)].map(number)]));
+        return table(`${labels[this.chosen]} looks at`, ["token", "weight"],
+          top(row(view, this.chosen), view.n).map(([j, w]) => [labels[j], number(w)]));
+      }));
     if (fresh || !this.atlasTable.firstChild)
-      replace(this.atlasTable, tableDetails("The heads as a table", () =>
-        table("Each head’s means over all tokens", ["layer.head", ...MEASURES.slice(1).map(([, name]) => name)],
-          data.layers.flatMap((layer, r) => Array.from({ length: data.heads }, (_, i) => [
-            h("button", { type: "button", class: "plain", onclick: () => set({ layer, head: i + 1, source: "head" }) }, `${layer}.${i + 1}`),
-            ...MEASURES.slice(1).map(([key]) => measureText(key, data.summary[key][r * data.heads + i]))])))));
+      replace(this.atlasTable,
+        tableDetails("The heads as a table",
+          () =>
+            table("Each head’s means over all tokens", ["layer.head", ...MEASURES.slice(1).map(([, name]) => name)],
+              data.layers.flatMap((layer, r) =>
+                Array.from({ length: data.heads }, (_, i) => [
+                  h("button", { type: "button", class: "plain", onclick: () =>
+                    set({ layer, head: i + 1, source: "head" }) }, `${layer}.${i + 1}`),
+                  ...MEASURES.slice(1).map(([key]) => measureText(key, data.summary[key][r * data.heads + i])),
+                ])
+              ))));
   }
 }
 
 // The controls that every pane obeys.
 export function paneOptions(models, offers, inFile) {
   const s = get(), deepest = Math.max(...models.map((m) => m.layers)), most = Math.max(...models.map((m) => m.heads));
-  const layer = h("input", { type: "number", min: 1, max: deepest, value: s.layer, onchange: () => set({ layer: layer.value }) });
-  const number = h("input", { type: "number", min: 1, max: most, value: s.head, onchange: () => set({ head: number.value, source: get().source === "gradient" ? "gradient" : "head" }) });
+  const layer = h("input", { type: "number", min: 1, max: deepest, value: s.layer,
+    onchange: () => set({ layer: layer.value }) });
+  const number = h("input", { type: "number", min: 1, max: most, value: s.head,
+    onchange: () => set({ head: number.value, source: get().source === "gradient" ? "gradient" : "head" }) });
   const sources = [["head", "one head"], ["mean", "mean over the layer’s heads"], ["all", "mean over all heads"]];
   if (offers.rollout) sources.push(["rollout", "attention rollout"]);
   if (offers.gradient) sources.push(["gradient", "gradient × attention"]);
-  const zoom = h("input", { type: "range", min: 0, max: 30, step: 1, value: s.zoom, oninput: () => set({ zoom: zoom.value }) });
-  const element = h("div", { class: "options", role: "group", "aria-label": "What is shown" },
-    field("Layer", layer), field("Head", number), field("Show", select(sources, s.source, (source) => set({ source }))),
+  const zoom = h("input", { type: "range", min: 0, max: 30, step: 1, value: s.zoom,
+    oninput: () => set({ zoom: zoom.value }) });
+  const element = h("div", { class: "options", role: "group", "aria-label": "What is shown" }, field("Layer", layer),
+    field("Head", number), field("Show", select(sources, s.source, (source) => set({ source }))),
     field("Atlas by", select(MEASURES, s.color, (color) => set({ color }))),
-    choice("[CLS] and [SEP]", [["show", "show"], ["hide", "hide"], ["renormalize", "renormalize", "hide them, and let each row sum to 1 again"]], s.special, (special) => set({ special })),
-    choice("Pieces", [["", "as they are"], ["1", "joined to words", "sums over the pieces that are looked at, means over those that look"]], s.words, (words) => set({ words })),
-    choice("Color", [["root", "√ weight"], ["linear", "weight"], ["most", "by the largest", "for long texts, whose weights are all small"]], s.scale, (scale) => set({ scale })),
-    field("Zoom", zoom));
+    choice("[CLS] and [SEP]", [["show", "show"], ["hide", "hide"], ["renormalize", "renormalize",
+      "hide them, and let each row sum to 1 again"]], s.special, (special) => set({ special })),
+    choice("Pieces", [["", "as they are"], ["1", "joined to words",
+      "sums over the pieces that are looked at, means over those that look"]], s.words, (words) => set({ words })),
+    choice("Color", [["root", "√ weight"], ["linear", "weight"], ["most", "by the largest",
+      "for long texts, whose weights are all small"]], s.scale, (scale) => set({ scale })), field("Zoom", zoom));
   return {
     element,
     refresh(changed) {

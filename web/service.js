@@ -48,7 +48,8 @@ async function ask(path, body, signal) {
   }
   let reply;
   try {
-    reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body ? JSON.stringify(body) : undefined, signal });
+    reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body ? JSON.stringify(body) : undefined,
+      signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The server does not answer. Is bertie serve still running?", 0);
@@ -80,7 +81,8 @@ export async function info() {
     const [told, document] = await Promise.all([askJson("info"), askJson("openapi.json")]);
     const paths = document.paths ?? {};
     const takes = paths["/attention"]?.post?.requestBody?.content?.["application/json"]?.schema?.properties ?? {};
-    return { models: told.models, version: told.version, offers: { rollout: "/rollout" in paths, gradient: "/gradient" in paths, without: "without" in takes } };
+    return { models: told.models, version: told.version,
+      offers: { rollout: "/rollout" in paths, gradient: "/gradient" in paths, without: "without" in takes } };
   })();
   try {
     return await known;
@@ -143,9 +145,9 @@ export function roughHead(data, layer, head) {
   return fromPicture(pictureOf(data, layer, head));
 }
 
-const HALF_FROM = 200;  // tokens from which on weights come as float16: half as many bytes, three digits
+const HALF_FROM = 200; // tokens from which on weights come as float16: half as many bytes, three digits
 
-const MOST_KEPT = 40;  // heads of a text, a megabyte each where it has 512 tokens
+const MOST_KEPT = 40; // heads of a text, a megabyte each where it has 512 tokens
 
 async function kept(data, key, make) {
   if (!data.whole.has(key)) {
@@ -172,8 +174,10 @@ function ofFile(data, layer, head) {
 export async function head(data, layer, number) {
   if (data.all) return ofFile(data, layer, number);
   if (!data.question) return roughHead(data, layer, number);
-  return kept(data, `${layer}.${number}`, async () =>
-    (await askNumbers("attention", { ...data.question, layers: [layer], heads: [number], ...precisionFor(data) })).values);
+  return kept(data, `${layer}.${number}`,
+    async () =>
+      (await askNumbers("attention", { ...data.question, layers: [layer], heads: [number], ...precisionFor(data) }))
+        .values);
 }
 
 // The mean over the heads of a layer, or (layer 0) of all layers.
@@ -188,8 +192,9 @@ export async function mean(data, layer) {
       }
     return sum;
   }
-  return kept(data, `mean.${layer}`, async () =>
-    (await askNumbers("mean", { ...data.question, ...(layer ? { layer } : {}), ...precisionFor(data) })).values);
+  return kept(data, `mean.${layer}`,
+    async () =>
+      (await askNumbers("mean", { ...data.question, ...(layer ? { layer } : {}), ...precisionFor(data) })).values);
 }
 
 export async function rollout(data) {
@@ -197,8 +202,10 @@ export async function rollout(data) {
 }
 
 export async function gradient(data, layer, number, target) {
-  return kept(data, `gradient.${layer}.${number}.${JSON.stringify(target)}`, async () =>
-    (await askNumbers("gradient", { ...data.question, layers: [layer], heads: [number], target, format: "npy" })).values);
+  return kept(data, `gradient.${layer}.${number}.${JSON.stringify(target)}`,
+    async () =>
+      (await askNumbers("gradient", { ...data.question, layers: [layer], heads: [number], target, format: "npy" }))
+        .values);
 }
 
 export function task(name, inputs, { model, parameters } = {}) {

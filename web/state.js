@@ -3,10 +3,38 @@
 export const BANK = "The bank deposited the money near the river bank.";
 
 export const START = {
-  view: "attention", text: BANK, pair: "", model: "", layer: "5", head: "3", source: "head", token: "", color: "pattern",
-  special: "show", words: "", scale: "root", zoom: "0", off: "", compare: "", text2: "", model2: "", target: "", mask: "1",
-  example: "1", step: "0", cell: "", temperature: "1", factor: "", length: "2048", task: "fill-mask", input: "", input2: "", at: "", run: "",
-  evaluation: "", by: "",
+  view: "attention",
+  text: BANK,
+  pair: "",
+  model: "",
+  layer: "5",
+  head: "3",
+  source: "head",
+  token: "",
+  color: "pattern",
+  special: "show",
+  words: "",
+  scale: "root",
+  zoom: "0",
+  off: "",
+  compare: "",
+  text2: "",
+  model2: "",
+  target: "",
+  mask: "1",
+  example: "1",
+  step: "0",
+  cell: "",
+  temperature: "1",
+  factor: "",
+  length: "2048",
+  task: "fill-mask",
+  input: "",
+  input2: "",
+  at: "",
+  run: "",
+  evaluation: "",
+  by: "",
 };
 
 // A file that `bertie attend --html` or `bertie heads --html` wrote says what it opens with.
@@ -49,7 +77,7 @@ export function set(changes) {
     if (far) history.pushState(null, "", hash);
     else history.replaceState(null, "", hash);
   } catch {
-    location.hash = hash;  // pages from disk in some browsers
+    location.hash = hash; // pages from disk in some browsers
   }
   for (const listener of listeners) listener(changed);
 }
@@ -61,7 +89,7 @@ export function listen(listener) {
 
 function moved() {
   const changed = read();
-  if (changed.size) for (const listener of listeners) listener(changed);
+  if (changed.size) { for (const listener of listeners) listener(changed); }
 }
 
 export function begin() {
@@ -72,7 +100,8 @@ export function begin() {
 
 // Heads that are switched off: "5.3,6.*".
 export function parseOff(text) {
-  return text.split(",").map((part) => /^(\d+)\.(\d+|\*)$/.exec(part.trim())).filter(Boolean).map((m) => [Number(m[1]), m[2] === "*" ? "*" : Number(m[2])]);
+  const found = text.split(",").map((part) => /^(\d+)\.(\d+|\*)$/.exec(part.trim())).filter(Boolean);
+  return found.map(([, layer, head]) => [Number(layer), head === "*" ? "*" : Number(head)]);
 }
 
 export function isOff(text, layer, head) {
@@ -81,12 +110,17 @@ export function isOff(text, layer, head) {
 
 export function toggleOff(text, layer, head) {
   const all = parseOff(text), same = ([l, h]) => l === layer && h === head;
-  const next = all.some(same) ? all.filter((x) => !same(x)) : head === "*" ? [...all.filter(([l]) => l !== layer), [layer, "*"]] : [...all, [layer, head]];
+  const next = all.some(same)
+    ? all.filter((x) => !same(x))
+    : head === "*"
+    ? [...all.filter(([l]) => l !== layer), [layer, "*"]]
+    : [...all, [layer, head]];
   return next.map(([l, h]) => `${l}.${h}`).join(",");
 }
 
 // The heads that are off, of those that a model has.
 export function offPairs(text, { layers, heads }) {
-  const pairs = parseOff(text).flatMap(([l, h]) => (h === "*" ? Array.from({ length: heads }, (_, i) => [l, i + 1]) : [[l, h]]));
+  const all = (l) => Array.from({ length: heads }, (_, i) => [l, i + 1]);
+  const pairs = parseOff(text).flatMap(([l, h]) => (h === "*" ? all(l) : [[l, h]]));
   return pairs.filter(([l, h]) => l <= layers && h <= heads);
 }

@@ -21,13 +21,19 @@ export function adjusted(data, factor, temperature) {
   const weights = scaled.map((r) => softmax(r.map((x) => (x === null ? -Infinity : x / temperature))));
   const output = weights.map((r) => data.v[0].map((_, c) => r.reduce((sum, w, j) => sum + w * data.v[j][c], 0)));
   const width = data.v[0].length, first = (data.place - 1) * width;
-  const concatenated = data.concatenated.map((r, i) => r.map((x, c) => (c >= first && c < first + width ? output[i][c - first] : x)));
-  const result = concatenated.map((r) => data.w_o[0].map((_, c) => r.reduce((sum, x, k) => sum + x * data.w_o[k][c], data.b_o[c])));
+  const concatenated = data.concatenated.map((r, i) =>
+    r.map((x, c) => (c >= first && c < first + width ? output[i][c - first] : x))
+  );
+  const result = concatenated.map((r) =>
+    data.w_o[0].map((_, c) => r.reduce((sum, x, k) => sum + x * data.w_o[k][c], data.b_o[c]))
+  );
   return { ...data, scaled, weights, output, concatenated, result };
 }
 
-const SOURCES = { q: ["x", "w_q", "b_q"], k: ["x", "w_k", "b_k"], v: ["x", "w_v", "b_v"], result: ["concatenated", "w_o", "b_o"] };
-export const NAMES = { x: "X", w_q: "Wᵠ", w_k: "Wᴷ", w_v: "Wⱽ", q: "Q", k: "K", v: "V", scores: "scores", scaled: "scaled", weights: "weights", output: "output", concatenated: "all heads", w_o: "Wᴼ", result: "result" };
+const SOURCES = { q: ["x", "w_q", "b_q"], k: ["x", "w_k", "b_k"], v: ["x", "w_v", "b_v"],
+  result: ["concatenated", "w_o", "b_o"] };
+export const NAMES = { x: "X", w_q: "Wᵠ", w_k: "Wᴷ", w_v: "Wⱽ", q: "Q", k: "K", v: "V", scores: "scores",
+  scaled: "scaled", weights: "weights", output: "output", concatenated: "all heads", w_o: "Wᴼ", result: "result" };
 
 // The matrices that a step reads, as [name, how a cell (i, j) of the result uses it: its row, column or cell].
 export function inputsOf(step) {
@@ -45,7 +51,9 @@ const MOST_TERMS = 4;
 // a₁·b₁ + a₂·b₂ + …: all of them where they are few, else the largest.
 function products(a, b, names) {
   const terms = a.map((x, i) => [i, x, b[i], x * b[i]]);
-  const shown = terms.length <= MOST_TERMS ? terms : [...terms].sort((s, t) => Math.abs(t[3]) - Math.abs(s[3])).slice(0, MOST_TERMS).sort((s, t) => s[0] - t[0]);
+  const shown = terms.length <= MOST_TERMS
+    ? terms
+    : [...terms].sort((s, t) => Math.abs(t[3]) - Math.abs(s[3])).slice(0, MOST_TERMS).sort((s, t) => s[0] - t[0]);
   const text = shown.map(([i, x, y]) => `${short(x)}·${short(y)}${names ? ` (${names[i]})` : ""}`).join(" + ");
   return terms.length <= MOST_TERMS ? text : `${text} + ${terms.length - MOST_TERMS} smaller products`;
 }
@@ -53,18 +61,37 @@ function products(a, b, names) {
 // Where number (i, j) of a step comes from, in words and figures.
 export function origin(data, step, i, j, { factor, temperature }) {
   const token = data.tokens[i], value = short(data[step][i][j]);
-  if (step === "x") return data.layers === 1 ? `“${token}” is given as these numbers` : data.layer === 1 ? `number ${j + 1} of “${token}”: its embedding (word, position and segment)` : `number ${j + 1} of “${token}”, as layer ${data.layer - 1} left it`;
+  if (step === "x")
+    return data.layers === 1
+      ? `“${token}” is given as these numbers`
+      : data.layer === 1
+      ? `number ${j + 1} of “${token}”: its embedding (word, position and segment)`
+      : `number ${j + 1} of “${token}”, as layer ${data.layer - 1} left it`;
   if (SOURCES[step]) {
     const [from, w, b] = SOURCES[step], column = data[w].map((r) => r[j]), bias = data[b]?.[j] ?? 0;
-    return `row “${token}” of ${NAMES[from]} times column ${j + 1} of ${NAMES[w]}: ${products(data[from][i], column)}${bias ? ` + ${short(bias)}` : ""} = ${value}`;
+    return `row “${token}” of ${NAMES[from]} times column ${j + 1} of ${NAMES[w]}: ${products(data[from][i], column)}${
+      bias ? ` + ${short(bias)}` : ""
+    } = ${value}`;
   }
-  if (step === "scores") return `the query of “${token}” times the key of “${data.tokens[j]}”: ${products(data.q[i], data.k[j])} = ${value}`;
-  if (step === "scaled") return data.scaled[i][j] === null ? "a token does not see what comes after it" : `${short(data.scores[i][j])} · ${short(factor)} = ${value}   (1/√${data.d_k} is ${short(1 / Math.sqrt(data.d_k))})`;
+  if (step === "scores")
+    return `the query of “${token}” times the key of “${data.tokens[j]}”: ${products(data.q[i], data.k[j])} = ${value}`;
+  if (step === "scaled")
+    return data.scaled[i][j] === null
+      ? "a token does not see what comes after it"
+      : `${short(data.scores[i][j])} · ${short(factor)} = ${value}   (1/√${data.d_k} is ${
+        short(1 / Math.sqrt(data.d_k))
+      })`;
   if (step === "weights") {
-    const row = data.scaled[i].map((x) => (x === null ? 0 : Math.exp(x / temperature))), sum = row.reduce((a, b) => a + b, 0);
-    return `e^${short(data.scaled[i][j])}${temperature === 1 ? "" : `/${short(temperature)}`} = ${short(row[j])}, and the row’s sum is ${short(sum)}: ${short(row[j])} / ${short(sum)} = ${value}`;
+    const row = data.scaled[i].map((x) => (x === null ? 0 : Math.exp(x / temperature))), sum = row.reduce((a, b) =>
+      a + b, 0);
+    return `e^${short(data.scaled[i][j])}${temperature === 1 ? "" : `/${short(temperature)}`} = ${
+      short(row[j])
+    }, and the row’s sum is ${short(sum)}: ${short(row[j])} / ${short(sum)} = ${value}`;
   }
-  if (step === "output") return `shares of “${token}” times number ${j + 1} of each value: ${products(data.weights[i], data.v.map((r) => r[j]), data.tokens)} = ${value}`;
+  if (step === "output")
+    return `shares of “${token}” times number ${j + 1} of each value: ${
+      products(data.weights[i], data.v.map((r) => r[j]), data.tokens)
+    } = ${value}`;
   const width = data.v[0].length;
   return `number ${(j % width) + 1} of head ${Math.floor(j / width) + 1}’s output for “${token}”`;
 }

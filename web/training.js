@@ -4,14 +4,19 @@ import { percent, short } from "./numbers.js";
 import { askJson } from "./service.js";
 import { get, listen, set } from "./state.js";
 
-const EVERY = 5000;  // ms between looks at a run that goes on
+const EVERY = 5000; // ms between looks at a run that goes on
 const WIDTH = 460, HEIGHT = 210, LEFT = 46, BOTTOM = 24, TOP = 8, RIGHT = 8;
-const STEP = 700;  // ms an evaluation is shown while it plays
+const STEP = 700; // ms an evaluation is shown while it plays
 
 // What is drawn: a key of the log's lines, beside the same of evaluations.
 const NAMES = {
-  loss: "Loss", token_loss: "Loss of tokens", label_loss: "Loss of next sentence", token_accuracy: "Tokens right",
-  label_accuracy: "Next sentence right", rate: "Learning rate", tokens_per_second: "Tokens a second",
+  loss: "Loss",
+  token_loss: "Loss of tokens",
+  label_loss: "Loss of next sentence",
+  token_accuracy: "Tokens right",
+  label_accuracy: "Next sentence right",
+  rate: "Learning rate",
+  tokens_per_second: "Tokens a second",
 };
 const HIDDEN = new Set(["step", "tokens", "epoch", "seconds", "skipped", "best", "watched", "gradient_norm"]);
 
@@ -41,27 +46,49 @@ function chart(key, steps, line, dots) {
   const seen = [...line, ...dots.map((d) => d.value)].filter((v) => Number.isFinite(v));
   const last = Math.max(steps.at(-1) ?? 0, ...dots.map((d) => d.step), 1);
   // The first lines of a run are far off what follows: the picture is of the rest.
-  const settled = line.length > 40 ? [...line.slice(Math.floor(line.length / 50)), ...dots.map((d) => d.value)].filter(Number.isFinite) : seen;
+  const settled = line.length > 40
+    ? [...line.slice(Math.floor(line.length / 50)), ...dots.map((d) => d.value)].filter(Number.isFinite)
+    : seen;
   let low = Math.min(...settled), high = Math.max(...settled);
   if (low === high) low -= Math.abs(low) / 10 || 0.1, high += Math.abs(high) / 10 || 0.1;
   const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * step) / last;
   const y = (value) => TOP + ((HEIGHT - TOP - BOTTOM) * (high - Math.min(high, Math.max(low, value)))) / (high - low);
-  const path = line.map((v, i) => (Number.isFinite(v) ? `${x(steps[i]).toFixed(1)},${y(v).toFixed(1)}` : "")).filter(Boolean).join(" ");
-  const newest = dots.length ? `held out ${number(key, dots.at(-1).value)}` : line.length ? number(key, line.at(-1)) : "";
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "curve", role: "img", "aria-label": `${nameOf(key)}, step by step; now ${newest}. The table below has the numbers` },
-    ticks(low, high).map((t) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }), svg("text", { x: LEFT - 6, y: y(t), class: "axis", "text-anchor": "end", "dominant-baseline": "central" }, tick(key, t))]),
-    ticks(0, last).map((t) => svg("text", { x: x(t), y: HEIGHT - 6, class: "axis", "text-anchor": t === 0 ? "start" : "middle" }, t.toLocaleString("en"))),
-    svg("polyline", { points: path, class: "trained" }),
-    dots.map((d) => svg("circle", { cx: x(d.step), cy: y(d.value), r: 3.4, class: "held-out" }, svg("title", {}, `step ${d.step}: ${number(key, d.value)}`))));
-  return h("section", { class: "card" }, h("h2", {}, nameOf(key), h("span", { class: "hint" }, newest ? ` · ${newest}` : "")), drawing);
+  const path = line.map((v, i) => (Number.isFinite(v) ? `${x(steps[i]).toFixed(1)},${y(v).toFixed(1)}` : "")).filter(
+    Boolean,
+  ).join(" ");
+  const newest = dots.length
+    ? `held out ${number(key, dots.at(-1).value)}`
+    : line.length
+    ? number(key, line.at(-1))
+    : "";
+  const gridLine = (t) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }),
+    svg("text", { x: LEFT - 6, y: y(t), class: "axis", "text-anchor": "end", "dominant-baseline": "central" },
+      tick(key, t))];
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "curve", role: "img",
+    "aria-label": `${nameOf(key)}, step by step; now ${newest}. The table below has the numbers` },
+    ticks(low, high).map(gridLine),
+    ticks(0, last).map((t) =>
+      svg("text", { x: x(t), y: HEIGHT - 6, class: "axis", "text-anchor": t === 0 ? "start" : "middle" },
+        t.toLocaleString("en"))
+    ), svg("polyline", { points: path, class: "trained" }),
+    dots.map((d) =>
+      svg("circle", { cx: x(d.step), cy: y(d.value), r: 3.4, class: "held-out" },
+        svg("title", {}, `step ${d.step}: ${number(key, d.value)}`))
+    ));
+  return h("section", { class: "card" },
+    h("h2", {}, nameOf(key), h("span", { class: "hint" }, newest ? ` · ${newest}` : "")), drawing);
 }
 
 function charts(reply) {
   const { points, evaluations } = reply, steps = points.step ?? [];
-  const held = (key) => evaluations.filter((e) => Number.isFinite(e[`held_out_${key}`])).map((e) => ({ step: e.step, value: e[`held_out_${key}`] }));
+  const held = (key) =>
+    evaluations.filter((e) => Number.isFinite(e[`held_out_${key}`])).map((e) => ({ step: e.step,
+      value: e[`held_out_${key}`] })
+    );
   const keys = Object.keys(points).filter((key) => !HIDDEN.has(key) && !key.startsWith("held_out"));
-  for (const e of evaluations)  // scores that only evaluations have
-    for (const key of Object.keys(e)) if (key.startsWith("held_out_") && !keys.includes(key.slice(9))) keys.push(key.slice(9));
+  for (const e of evaluations) // scores that only evaluations have
+    for (const key of Object.keys(e))
+      if (key.startsWith("held_out_") && !keys.includes(key.slice(9))) keys.push(key.slice(9));
   const parts = keys.includes("token_loss") ? keys.filter((key) => key !== "loss") : keys, order = Object.keys(NAMES);
   const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
   return parts.sort((a, b) => place(a) - place(b)).map((key) => chart(key, steps, points[key] ?? [], held(key)));
@@ -69,28 +96,45 @@ function charts(reply) {
 
 // The masks at one evaluation: bars of what the model would say.
 function guesses(evaluation) {
-  return evaluation.watched.map((w) => h("section", {}, h("h3", {}, w.text), w.masks.map((mask) => h("ol", { class: "bars" },
-    mask.map((g) => h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * g.score)}%` } }), h("span", {}, g.token), h("span", { class: "number" }, percent(g.score))))))));
+  return evaluation.watched.map((w) =>
+    h("section", {}, h("h3", {}, w.text), w.masks.map((mask) =>
+      h("ol", { class: "bars" }, mask.map((g) =>
+        h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * g.score)}%` } }),
+          h("span", {}, g.token), h("span", { class: "number" }, percent(g.score)))
+      ))
+    ))
+  );
 }
 
 export async function trainingView(root) {
   const { runs } = await askJson("training");
   if (!runs.length) {
-    replace(root, h("div", { class: "card" }, h("h2", {}, "Training"), h("p", {}, "No run is shown here. Give its folder to the program, while it learns or later:"),
-      h("pre", {}, "bertie pretrain --data shards --size tiny --out run --watch \"The capital of France is [MASK].\"\nbertie view --run run")));
+    replace(root,
+      h("div", { class: "card" }, h("h2", {}, "Training"),
+        h("p", {}, "No run is shown here. Give its folder to the program, while it learns or later:"),
+        h("pre", {},
+          'bertie pretrain --data shards --size tiny --out run --watch "The capital of France is [MASK]."\nbertie view --run run')));
     root.dataset.training = "none";
     return { stop: () => {}, redraw: () => {} };
   }
   const chosen = () => (runs.includes(get().run) ? get().run : runs[0]);
   const which = select(runs, chosen(), (run) => set({ run, evaluation: "" }));
   let live = true, timer = 0, playing = 0, reply = null, turn = 0, text = "", waiting = false, stopPlaying = () => {};
-  const about = h("p", { class: "hint" }), grid = h("div", { class: "curves" }), masks = h("div", {}), below = h("div", {});
-  replace(root, h("div", { class: "card" }, h("div", { class: "options" }, field("Run", which), checkbox("Look again every 5 seconds", live, (on) => (live = on, plan()))), about), grid, masks, below);
+  const about = h("p", { class: "hint" }), grid = h("div", { class: "curves" }), masks = h("div", {}),
+    below = h("div", {});
+  replace(root,
+    h("div", { class: "card" },
+      h("div", { class: "options" }, field("Run", which),
+        checkbox("Look again every 5 seconds", live, (on) => (live = on, plan()))), about), grid, masks, below);
 
   function drawMasks() {
     const watched = reply.evaluations.filter((e) => e.watched?.length);
-    if (!watched.length) return replace(masks, h("p", { class: "hint" }, "With --watch \"a text with [MASK]\" a run also says, at each evaluation, what it would put there."));
-    const at = h("input", { type: "range", min: 0, max: watched.length - 1, value: Math.min(watched.length - 1, get().evaluation === "" ? watched.length - 1 : Number(get().evaluation)) });
+    if (!watched.length)
+      return replace(masks,
+        h("p", { class: "hint" },
+          'With --watch "a text with [MASK]" a run also says, at each evaluation, what it would put there.'));
+    const at = h("input", { type: "range", min: 0, max: watched.length - 1,
+      value: Math.min(watched.length - 1, get().evaluation === "" ? watched.length - 1 : Number(get().evaluation)) });
     const list = h("div", { class: "lists" }), where = h("span", { class: "hint" });
     const show = () => {
       const e = watched[Number(at.value)];
@@ -98,7 +142,8 @@ export async function trainingView(root) {
       at.setAttribute("aria-valuetext", where.textContent);
       replace(list, guesses(e));
     };
-    at.addEventListener("input", () => (stopPlaying(), set({ evaluation: Number(at.value) === watched.length - 1 ? "" : at.value }), show()));
+    at.addEventListener("input",
+      () => (stopPlaying(), set({ evaluation: Number(at.value) === watched.length - 1 ? "" : at.value }), show()));
     const play = button("Play", () => {
       if (playing) return stopPlaying();
       at.value = 0;
@@ -118,8 +163,19 @@ export async function trainingView(root) {
       if (waiting) draw();
     };
     const texts = [...new Set(watched.flatMap((e) => e.watched.map((w) => w.text)))];
-    replace(masks, h("section", { class: "card" }, h("h2", {}, "The same masks, evaluation by evaluation"), h("div", { class: "options" }, field("Evaluation", at), play, where), list,
-      tableDetails("As a table", () => table("The likeliest word at each evaluation", ["step", ...texts], watched.map((e) => [e.step, ...texts.map((t) => e.watched.find((w) => w.text === t)?.masks.map((m) => m[0]?.token ?? "").join(" ") ?? "–")])))));
+    replace(masks,
+      h("section", { class: "card" }, h("h2", {}, "The same masks, evaluation by evaluation"),
+        h("div", { class: "options" }, field("Evaluation", at), play, where), list,
+        tableDetails("As a table",
+          () =>
+            table("The likeliest word at each evaluation", ["step", ...texts],
+              watched.map((e) => [e.step, ...texts.map((t) =>
+                e.watched.find((w) =>
+                  w.text === t
+                )?.masks.map((m) =>
+                  m[0]?.token ?? ""
+                ).join(" ") ?? "–"
+              )])))));
     show();
   }
 
@@ -127,16 +183,26 @@ export async function trainingView(root) {
     if (!reply) return;
     const { step, tokens, evaluations } = reply;
     root.dataset.training = `${reply.name} ${evaluations.length}`;
-    about.textContent = tokens ? `${step.toLocaleString("en")} steps, ${millions(tokens)} tokens. The line is what it learned from, in means of neighbouring lines of the log; dots are held-out text.` : "The run has not logged anything yet.";
+    about.textContent = tokens
+      ? `${step.toLocaleString("en")} steps, ${
+        millions(tokens)
+      } tokens. The line is what it learned from, in means of neighbouring lines of the log; dots are held-out text.`
+      : "The run has not logged anything yet.";
     replace(grid, charts(reply));
     // What somebody looks at stays as it is: a table that is open, a slider in use, masks that play.
-    waiting = playing || [masks, below].some((part) => part.contains(document.activeElement) || part.querySelector("details[open]"));
+    waiting = playing
+      || [masks, below].some((part) => part.contains(document.activeElement) || part.querySelector("details[open]"));
     if (waiting && masks.dataset.run === reply.name) return;
     waiting = false;
     masks.dataset.run = reply.name;
     drawMasks();
     const keys = [...new Set(evaluations.flatMap((e) => Object.keys(e).filter((k) => k.startsWith("held_out_"))))];
-    replace(below, evaluations.length ? tableDetails("Evaluations as a table", () => table("On held-out text", ["step", ...keys.map((k) => nameOf(k.slice(9)))], evaluations.map((e) => [e.step, ...keys.map((k) => (Number.isFinite(e[k]) ? number(k, e[k]) : "–"))]))) : null);
+    replace(below, evaluations.length
+      ? tableDetails("Evaluations as a table",
+        () =>
+          table("On held-out text", ["step", ...keys.map((k) => nameOf(k.slice(9)))],
+            evaluations.map((e) => [e.step, ...keys.map((k) => (Number.isFinite(e[k]) ? number(k, e[k]) : "–"))])))
+      : null);
   }
 
   async function load() {

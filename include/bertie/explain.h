@@ -47,6 +47,7 @@ struct AttentionSteps {
   size_t layer = 0, layers = 1;     // from 0, of how many
   size_t head = 0, heads = 1;       // by its number, and how many the layer has: fewer where some were pruned
   size_t place = 0;                 // of the head among these
+  std::vector<size_t> numbers;      // of the layer's heads, from 0; some are missing where some were pruned
   bool causal = false;              // a token sees itself and those before it only (GPT-2)
   double scale = 1;                 // what scores are multiplied by: 1/√D, but for some GPT-2s
 

@@ -9,6 +9,7 @@
 #include "bertie/error.h"
 #include "bertie/json_writer.h"
 #include "core/parallel.h"
+#include "explain/head_texts.h"
 #include "io/base64.h"
 #include "io/half.h"
 
@@ -35,15 +36,6 @@ void draw(Matrix<const float> weights, size_t side, uint8_t* to) {
       }
     for (size_t c = 0; c < side; ++c) *to++ = byte_of(most[c]);
   }
-}
-
-// For each token: 1 the first special one, 2 another special one, 0 neither.
-std::vector<uint8_t> kinds_of(const Encoding& encoding) {
-  std::vector<uint8_t> kinds(encoding.size());
-  uint8_t next = 1;
-  for (size_t i = 0; i < kinds.size(); ++i)
-    if (encoding.special(i)) kinds[i] = next, next = 2;
-  return kinds;
 }
 
 HeadSummary summary_of(Matrix<const float> weights, const std::vector<uint8_t>& kinds) {
@@ -118,7 +110,7 @@ Atlas atlas(const Attention& attention, const AtlasOptions& options) {
   all.side = std::max<size_t>(std::min({attention.n(), options.side, affordable}), 1);
   all.summaries.resize(count);
   all.pictures.resize(count * all.side * all.side);
-  const std::vector<uint8_t> kinds = kinds_of(attention.encoding);
+  const std::vector<uint8_t> kinds = special_kinds(attention.encoding);
   Team team(options.threads);
   team.parallel_for(count, [&](size_t i) {
     const Matrix<const float> weights = attention.at(all.layers[i / all.heads], i % all.heads);

@@ -9,6 +9,7 @@
 
 #include "bertie/error.h"
 #include "explain/glyphs.h"
+#include "io/base64.h"
 
 namespace bertie {
 namespace {
@@ -29,6 +30,38 @@ std::string escaped(std::string_view text) {
     else if (uint8_t(c) >= 0x20)  // XML has no other control characters, not even in disguise
       out += c;
   }
+  return out;
+}
+
+void add_big_endian(std::string& out, uint32_t number) {
+  for (int shift = 24; shift >= 0; shift -= 8) out += char(number >> shift & 0xFF);
+}
+
+void add_chunk(std::string& out, std::string_view type, std::string_view data) {
+  add_big_endian(out, uint32_t(data.size()));
+  std::string body(type);
+  body += data;
+  out += body;
+  add_big_endian(out, uint32_t(crc32(0, reinterpret_cast<const Bytef*>(body.data()), uInt(body.size()))));
+}
+
+std::string png_of(int width, int height, std::span<const Color> pixels) {
+  std::string rows;
+  rows.reserve(size_t(height) * (3 * size_t(width) + 1));
+  for (size_t r = 0; r < size_t(height); ++r) {
+    rows += '\0';  // no filter
+    rows.append(reinterpret_cast<const char*>(pixels[r * size_t(width)].data()), 3 * size_t(width));
+  }
+  uLongf size = compressBound(uLong(rows.size()));
+  std::string packed(size, '\0');
+  if (compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
+                uLong(rows.size()), Z_BEST_COMPRESSION) != Z_OK)
+    throw std::bad_alloc();
+  packed.resize(size);
+  std::string header, out = "\x89PNG\r\n\x1a\n";
+  add_big_endian(header, uint32_t(width)), add_big_endian(header, uint32_t(height));
+  header += std::string("\x08\x02\0\0\0", 5);  // 8 bits of red, green and blue
+  add_chunk(out, "IHDR", header), add_chunk(out, "IDAT", packed), add_chunk(out, "IEND", {});
   return out;
 }
 
@@ -53,23 +86,18 @@ class SvgCanvas : public Canvas {
         "fill=\"#1b1e24\">{}</text>\n",
         x, y, upwards ? " rotate(-90)" : "", kAnchors[int(align)], escaped(words));
   }
+  void picture(int x, int y, std::span<const Color> pixels, int side, int cell) override {
+    const std::string png = png_of(side, side, pixels);
+    out_ += fmt::format(
+        "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" style=\"image-rendering:pixelated\" "
+        "href=\"data:image/png;base64,{}\"/>\n",
+        x, y, side * cell, side * cell, io::base64(std::as_bytes(std::span(png))));
+  }
   std::string finish() override { return out_ + "</svg>\n"; }
 
  private:
   std::string out_;
 };
-
-void add_big_endian(std::string& out, uint32_t number) {
-  for (int shift = 24; shift >= 0; shift -= 8) out += char(number >> shift & 0xFF);
-}
-
-void add_chunk(std::string& out, std::string_view type, std::string_view data) {
-  add_big_endian(out, uint32_t(data.size()));
-  std::string body(type);
-  body += data;
-  out += body;
-  add_big_endian(out, uint32_t(crc32(0, reinterpret_cast<const Bytef*>(body.data()), uInt(body.size()))));
-}
 
 class PngCanvas : public Canvas {
  public:
@@ -102,25 +130,11 @@ class PngCanvas : public Canvas {
       along += kLetter;
     }
   }
-  std::string finish() override {
-    std::string rows;
-    rows.reserve(size_t(height_) * (3 * size_t(width_) + 1));
-    for (int r = 0; r < height_; ++r) {
-      rows += '\0';  // no filter
-      for (int c = 0; c < width_; ++c) rows.append(reinterpret_cast<const char*>(at(c, r).data()), 3);
-    }
-    uLongf size = compressBound(uLong(rows.size()));
-    std::string packed(size, '\0');
-    if (compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
-                  uLong(rows.size()), Z_BEST_COMPRESSION) != Z_OK)
-      throw std::bad_alloc();
-    packed.resize(size);
-    std::string header, out = "\x89PNG\r\n\x1a\n";
-    add_big_endian(header, uint32_t(width_)), add_big_endian(header, uint32_t(height_));
-    header += std::string("\x08\x02\0\0\0", 5);  // 8 bits of red, green and blue
-    add_chunk(out, "IHDR", header), add_chunk(out, "IDAT", packed), add_chunk(out, "IEND", {});
-    return out;
+  void picture(int x, int y, std::span<const Color> pixels, int side, int cell) override {
+    for (int i = 0; i < side * side; ++i)
+      rectangle(x + i % side * cell, y + i / side * cell, cell, cell, pixels[size_t(i)], {});
   }
+  std::string finish() override { return png_of(width_, height_, pixels_); }
 
  private:
   Color& at(int x, int y) { return pixels_[size_t(y) * size_t(width_) + size_t(x)]; }

@@ -1,8 +1,9 @@
 #pragma once
-// What drawings are made of: rectangles and words, to an SVG or to the pixels of a PNG.
+// What drawings are made of: rectangles, pictures and words, to an SVG or to the pixels of a PNG.
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ class Canvas {
   virtual ~Canvas() = default;
   // `title`: what a reader of an SVG sees when pointing at it.
   virtual void rectangle(int x, int y, int width, int height, Color color, std::string_view title = {}) = 0;
+  // side × side pixels, each as a square of `cell`. In an SVG it is one element, however many there are.
+  virtual void picture(int x, int y, std::span<const Color> pixels, int side, int cell) = 0;
   // Centered on y, or, going up, on x. Lines are some 14 pixels high.
   virtual void text(int x, int y, std::string_view words, Align align, bool upwards = false) = 0;
   virtual std::string finish() = 0;  // the file

@@ -26,9 +26,9 @@ std::string cut(const std::string& token) {
 
 // A head's picture, cells of `cell` pixels.
 void draw_cells(Canvas& canvas, std::span<const uint8_t> bytes, size_t side, int x, int y, int cell) {
-  for (size_t i = 0; i < side; ++i)
-    for (size_t j = 0; j < side; ++j)
-      canvas.rectangle(x + int(j) * cell, y + int(i) * cell, cell, cell, color_of_byte(bytes[i * side + j]));
+  std::vector<Color> pixels(bytes.size());
+  std::ranges::transform(bytes, pixels.begin(), color_of_byte);
+  canvas.picture(x, y, pixels, int(side), cell);
 }
 
 std::string draw_head(const Attention& a, size_t layer, size_t head, MakeCanvas make) {

@@ -34,6 +34,14 @@ HeadText read_head_text(const TextModel& model, std::string_view text) {
 
 }  // namespace
 
+std::vector<uint8_t> special_kinds(const Encoding& encoding) {
+  std::vector<uint8_t> kinds(encoding.size());
+  uint8_t next = 1;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    if (encoding.special(i)) kinds[i] = next, next = 2;
+  return kinds;
+}
+
 HeadText head_text(const TextModel& model, std::string_view text) { return read_head_text(model, text); }
 
 HeadText head_text(const TextModel& model, const ParsedSentence& sentence) {

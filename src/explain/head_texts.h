@@ -18,6 +18,9 @@ struct HeadText {
   const ParsedSentence* parsed = nullptr;
 };
 
+// For each token: 1 the first that the tokenizer added ([CLS]), 2 any other that it added ([SEP]), 0 neither.
+std::vector<uint8_t> special_kinds(const Encoding& encoding);
+
 // Words with a space between them, as the model reads them. Empty where the model takes fewer tokens.
 HeadText head_text(const TextModel& model, const ParsedSentence& sentence);
 HeadText head_text(const TextModel& model, std::string_view text);

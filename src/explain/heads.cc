@@ -21,15 +21,14 @@ namespace {
 double minus_p_log_p(double p) { return p > 0 ? -p * std::log(p) : 0; }
 
 // Adds what each of a text's tokens looks at; means are taken at the end.
-void add_shares(const HeadText& text, const Tokenizer& tokenizer, Matrix<const float> weights,
-                HeadShares& sum) {
+void add_shares(const HeadText& text, Matrix<const float> weights, HeadShares& sum) {
   const size_t n = weights.rows();
-  const std::vector<int32_t>& ids = text.encoding.ids;
+  const std::vector<uint8_t> special = special_kinds(text.encoding);
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j < n; ++j) {
       const double w = weights(i, j);
-      if (ids[j] == tokenizer.cls_id()) sum.cls += w;
-      if (ids[j] == tokenizer.sep_id()) sum.sep += w;
+      if (special[j] == 1) sum.cls += w;
+      if (special[j] == 2) sum.sep += w;
       if (text.punctuation[j]) sum.punctuation += w;
       if (j + 1 == i) sum.previous += w;
       if (j == i + 1) sum.next += w;
@@ -156,7 +155,7 @@ HeadsReport analyze(const TextModel& model, std::vector<HeadText> texts, const H
       team.parallel_for(every, [&](size_t which) {
         const Matrix<const float> weights = at(which);
         if (weights.empty()) return;
-        add_shares(text, model.tokenizer(), weights, report.shares[which]);
+        add_shares(text, weights, report.shares[which]);
         counts.add(text, weights, which);
       });
       divergence.add(n, at, team);

@@ -18,6 +18,9 @@ void write_json(const AttentionSteps& s, const JsonInput& input, const JsonSink&
   if (!s.ids.empty()) json.field("ids", s.ids);
   json.field("layer", s.layer + 1).field("layers", s.layers);
   json.field("head", s.head + 1).field("place", s.place + 1).field("heads", s.heads).field("d_k", s.q.cols);
+  json.key("head_numbers").begin_array();
+  for (const size_t number : s.numbers) json.value(number + 1);
+  json.end_array();
   json.field("causal", s.causal).field("scale", s.scale);
   const auto add = [&](std::string_view name, Matrix<const float> matrix) { json.field(name, matrix); };
   add("x", s.x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "bertie/error.h"
@@ -92,6 +93,8 @@ AttentionSteps steps_of(Matrix<const float> x, const MultiHead& w, const Heads& 
 
   AttentionSteps s;
   s.head = s.place = head, s.heads = heads;
+  s.numbers.resize(heads);
+  std::iota(s.numbers.begin(), s.numbers.end(), size_t{0});
   s.causal = causal, s.scale = scale;
   s.x = copy_of(x);
   s.w_q = transposed(w.wq.slice_rows(head * d, d));
@@ -197,7 +200,7 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
                                    .scale = score_scale(config, which.layer),
                                    .off = off.empty() ? std::span<const size_t>() : off[which.layer]});
   check_finite(steps.weights), check_finite(steps.result);
-  steps.layer = which.layer, steps.layers = config.depth(), steps.head = which.head;
+  steps.layer = which.layer, steps.layers = config.depth(), steps.head = which.head, steps.numbers = there;
   steps.ids = encoding.ids;
   for (int32_t id : encoding.ids) steps.tokens.emplace_back(model.tokenizer().token(id));
   return steps;

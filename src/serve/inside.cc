@@ -181,7 +181,7 @@ Async<HttpReply> attention(Call& call) {
 
 Async<HttpReply> explain_steps(Call& call) {
   const Fields fields = call.fields();
-  fields.only({"model", "text", "pair", "layer", "head"});
+  fields.only({"model", "text", "pair", "layer", "head", "without"});
   if (!fields.has("text")) {
     const size_t head = fields.whole("head", 1, 1, 2) - 1;
     co_return json_reply(to_json(explain_you_found_me(head), {.text = "You found me"}));
@@ -192,9 +192,13 @@ Async<HttpReply> explain_steps(Call& call) {
   const auto pair = pair_of(fields);
   const WhichHead which{fields.whole("layer", 1, 1, config.depth()) - 1,
                         fields.whole("head", 1, 1, config.heads) - 1};
-  const AttentionSteps steps = co_await call.run_alone<AttentionSteps>(
-      model, length_of(call, model->all, text, pair),
-      [&](const TextModel& m) { return pair ? explain(m, text, *pair, which) : explain(m, text, which); });
+  const std::vector<WhichHead> off = heads_off_of(fields, config);
+  const size_t tokens = length_of(call, model->all, text, pair);
+  const AttentionSteps steps =
+      co_await call.run_alone<AttentionSteps>(model, tokens, [&](const TextModel& m) {
+        const TextModel used = m.without(off);
+        return pair ? explain(used, text, *pair, which) : explain(used, text, which);
+      });
   co_return json_reply(
       to_json(steps, {.text = text, .b = pair ? std::optional<std::string_view>(*pair) : std::nullopt}));
 }

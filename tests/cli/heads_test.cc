@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bertie/explain.h"
+#include "bertie/files.h"
 #include "bertie/json.h"
 #include "cli/program.h"
 #include "support/data.h"
@@ -194,6 +195,44 @@ TEST(CliHeads, OffInAnEvaluationAreOffInOneModelAlone) {
     return json::parse(one)["scores"];
   };
   EXPECT_EQ(second(r.out, 1), second(plain.out, 0));
+}
+
+TEST(CliHeads, AsAPageInOneFile) {
+  const TempFolder folder;
+  const std::string file = (folder.path() / "heads.html").string();
+  const std::vector<std::string> command{"heads", "-m", golden("fill-mask-bert"), "--html", file, "Anna came."};
+  const Result first = run(command);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, "");
+  const std::string page = read_all(file);
+  EXPECT_NE(page.find("data-view=\"heads\""), std::string::npos);
+  EXPECT_NE(page.find("\"model\":\"fill-mask-bert\""), std::string::npos);
+  const Result again = run(command);
+  EXPECT_NE(again.code, 0) << "a file that is there stays";
+  EXPECT_NE(again.err.find("--force"), std::string::npos) << again.err;
+}
+
+TEST(CliHeads, EvaluateSwitchesEachOffInTurn) {
+  const TempFolder folder;
+  const std::string file = (folder.path() / "rows.tsv").string();
+  write_file(file, "sentence\tlabel\nA film.\t0\nAnna came.\t1\nNo.\t0\nThe film was good.\t1\n");
+  const std::string model = golden("text-classification-bert");
+  const Result each = run({"evaluate", "classify", "-m", model, "--data", file, "--each-head", "--json", "-q"});
+  ASSERT_EQ(each.code, 0) << each.err;
+  const json all = json::parse(each.out);
+  const size_t heads = all["heads"];
+  ASSERT_EQ(all["without"].size(), all["layers"].get<size_t>() * heads);
+  for (size_t i = 0; i < all["without"].size(); ++i) {
+    const std::string which = std::to_string(i / heads + 1) + "-" + std::to_string(i % heads + 1);
+    const Result one =
+        run({"evaluate", "classify", "-m", model, "--data", file, "--without", which, "--json", "-q"});
+    EXPECT_EQ(json::parse(one.out)["scores"][all["metric"].get<std::string>()], all["without"][i]) << which;
+  }
+  const Result shown = run({"evaluate", "classify", "-m", model, "--data", file, "--each-head", "-q"});
+  EXPECT_NE(shown.out.find("with all heads, over 4 rows"), std::string::npos) << shown.out;
+  const Result both =
+      run({"evaluate", "classify", "-m", model, "--data", file, "--each-head", "--without", "1-1"});
+  EXPECT_EQ(both.code, 2);
 }
 
 }  // namespace

@@ -65,6 +65,30 @@ Image read_png(const std::string& png) {
   return image;
 }
 
+TEST(Atlas, OfALongTextIsUnderAMegabyte) {
+  Attention a;
+  constexpr size_t kTokens = 512, kLayers = 12, kHeads = 12;
+  a.tokens.assign(kTokens, "wonderful");
+  a.encoding.ids.assign(kTokens, 29'999), a.encoding.types.assign(kTokens, 1);
+  a.encoding.words.assign(kTokens, 100), a.encoding.sequences.assign(kTokens, 0);
+  a.encoding.offsets.resize(kTokens);
+  a.layers = kLayers, a.heads = kHeads;
+  for (size_t l = 0; l < kLayers; ++l) a.kept.push_back(l);
+  a.weights.assign(kLayers * kHeads * kTokens * kTokens, 1.0f / kTokens);
+  EXPECT_LT(to_json(atlas(a), a, {.model = "bert-base-uncased", .text = std::string(4000, 'x')}).size(), 1'000'000u);
+}
+
+TEST(Page, IsUnder150KilobytesPacked) {
+  std::string all;
+  for (const PageFile& file : page_files()) all += file.text;
+  uLongf size = compressBound(uLong(all.size()));
+  std::string packed(size, '\0');
+  ASSERT_EQ(compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                      reinterpret_cast<const Bytef*>(all.data()), uLong(all.size()), 9),
+            Z_OK);
+  EXPECT_LT(size, 150'000u);
+}
+
 TEST(Atlas, SaysWhatAHeadDoes) {
   const Attention a = made_up();
   const Atlas all = atlas(a);

@@ -56,10 +56,17 @@ has 'data-training="run 2"' training
 has 'after step 50' "what masks were filled with"
 has '&lt;b&gt;london&lt;/b&gt;' "a token that is markup"
 
+look "$base#view=heads&layer=2&head=1"
+has 'data-heads="fill-mask-bert relation &lt;b&gt;nsubj 2-1"' "what heads look at"
+has '&lt;b&gt;nsubj: head' "a relation that is markup"
+
 "$bertie" attend -q -m "$models/fill-mask-bert" --html "$scratch/seen.html" '<img src=x onerror=alert(1)> </script>'
 kill $server
 look "file://$scratch/seen.html"
 has 'data-ready="fill-mask-bert 2 1 ' "a page from disk"
 has '&lt;img src=x onerror=alert(1)&gt;' "a page from disk"
 has_not '<img' "a page from disk"
+"$bertie" heads -q -m "$models/fill-mask-bert" --html "$scratch/heads.html" "Anna came." "Anna saw a film."
+look "file://$scratch/heads.html"
+has 'data-heads="fill-mask-bert sep 2-2"' "heads in a file"
 echo "every view draws"

@@ -70,6 +70,25 @@ TEST(Training, ServesRunsByName) {
     EXPECT_EQ(test::get(server.port(), other).status, 404) << other;
 }
 
+// `model` with one file more, in memory.
+std::map<std::string, std::string> with_file(const char* model, const std::string& name, const std::string& text) {
+  std::map<std::string, std::string> texts;
+  for (const auto& entry : std::filesystem::directory_iterator(test::golden_task(model))) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    texts[entry.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
+  }
+  texts[name] = text;
+  return texts;
+}
+
+ServeOptions serving(const std::map<std::string, std::string>& texts) {
+  std::map<std::string, std::span<const std::byte>, std::less<>> files;
+  for (const auto& [name, text] : texts) files[name] = std::as_bytes(std::span(text));
+  ServeOptions options = test::no_models();
+  options.models.push_back({"small", ModelFiles::in_memory(files, "small")});
+  return options;
+}
+
 TEST(Training, ARunIsAFolderWithANameOfItsOwn) {
   const test::TempFolder folder;
   ServeOptions options = test::one_model();
@@ -83,19 +102,19 @@ TEST(Training, ARunIsAFolderWithANameOfItsOwn) {
 }
 
 TEST(Training, AModelMayBringItsLog) {
-  const std::string log = step_line(1, 9);
-  std::map<std::string, std::string> texts;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_task("fill-mask-bert"))) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    texts[entry.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
-  }
-  texts["training.jsonl"] = log;
-  std::map<std::string, std::span<const std::byte>, std::less<>> files;
-  for (const auto& [name, text] : texts) files[name] = std::as_bytes(std::span(text));
-  ServeOptions options = test::no_models();
-  options.models.push_back({"small", ModelFiles::in_memory(files, "small")});
-  const Server server(options);
+  const auto files = with_file("fill-mask-bert", "training.jsonl", step_line(1, 9));
+  const Server server(serving(files));
   EXPECT_EQ(test::get(server.port(), "/training/small").json()["points"]["loss"], json({9.0}));
+}
+
+TEST(Heads, AModelMayBringWhatIsKnownOfThem) {
+  const Server server(test::small_models());
+  EXPECT_EQ(test::get(server.port(), "/heads").json(), json({{"models", {"fill-mask-bert"}}}));
+  EXPECT_EQ(test::get(server.port(), "/heads/fill-mask-bert").json()["heads"], 2);
+  for (const char* other : {"/heads/nli", "/heads/none", "/heads/..%2Ffill-mask-bert"})
+    EXPECT_EQ(test::get(server.port(), other).status, 404) << other;
+  const auto broken = with_file("fill-mask-bert", "heads.json", "{\"model\": ");
+  test::expect_error("heads.json", [&] { Server other(serving(broken)); });
 }
 
 }  // namespace
