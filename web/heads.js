@@ -55,7 +55,7 @@ function measureOf(report, by, chosen) {
   if (by === "alike") return { values: likeness(report, chosen), ...inPercent };
   if (by === "loss") {
     const values = report.shares.map((s) => s.loss_without - report.loss), most = largest(values) || 1;
-    return { values, part: (x) => x / most, text: (x) => signedText(x, 2), signed: true };
+    return { values, part: (x) => x / most, text: (x) => signedText(x, most < 0.1 ? 3 : 2), signed: true };
   }
   const values = report.shares.map((s) => s[by]);
   if (by in SHARES) return { values, part: Math.sqrt, text: inPercent.text };
@@ -202,7 +202,7 @@ export async function headsView(root) {
       + `${report.sentences.toLocaleString("en")} sentences of ${report.tokens.toLocaleString("en")} tokens. `
       + "Where a head looks is not what it does: see what is lost without it, too.";
     replace(below,
-      report.relations.length > 0 && h("div", { class: "card" }, h("h2", {}, "Relations"), relationTable(report)),
+      report.relations.length > 0 && h("div", { class: "card relations" }, h("h2", {}, "Relations"), relationTable(report)),
       report.divergence
         && h("div", { class: "card" }, h("h2", {}, "Which heads look alike"),
           h("p", { class: "hint" },
