@@ -47,7 +47,8 @@ async function speed() {
 async function accessibility() {
   const axe = readFileSync(here.resolve("axe-core/axe.min.js"), "utf8");
   const views = ["", "#color=entropy&compare=1", "#view=explain&step=6&cell=1.1", "#view=mechanisms", "#view=try",
-                 "#view=try&task=senses", "#view=try&task=surprise", "#view=try&task=entities"];
+                 "#view=try&task=senses", "#view=try&task=surprise", "#view=try&task=entities", "#view=heads",
+                 "#view=heads&by=loss", "#view=training"];
   for (const colorScheme of ["light", "dark"])
     for (const view of views) {
       const context = await browser.newContext({ colorScheme, bypassCSP: true, viewport: { width: 1200, height: 900 } });

@@ -1,7 +1,7 @@
 // The page: its views, the light, and where the server's key goes.
 import { button, field, h, replace, say } from "./dom.js";
 import { isDark } from "./colors.js";
-import { begin, get, linkTo, listen, set } from "./state.js";
+import { begin, get, linkTo, listen } from "./state.js";
 import { Refused, setKey, viewOfFile } from "./service.js";
 import { attentionView } from "./attention.js";
 import { explainView } from "./explain.js";
@@ -58,6 +58,7 @@ async function show() {
     shown = { name, ...view };
     document.documentElement.dataset.ready = name;
   } catch (error) {
+    if (!root.isConnected) return; // another view was chosen meanwhile
     if (error instanceof Refused && error.status === 401) return askForKey();
     if (!root.querySelector(".bad")) root.append(h("p", { class: "note bad" }, error.message));
     if (!(error instanceof Refused)) throw error;

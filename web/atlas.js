@@ -23,7 +23,7 @@ export function measureText(name, value) {
 }
 
 // A measure as a number from 0 to 1: shares as they are, entropy by its most (ln n), distance by the farthest head's.
-export function relative(data, name, value) {
+function relative(data, name, value) {
   if (name === "entropy") return value / Math.log(Math.max(2, data.tokens.length));
   if (name === "distance") return value / (largest(data.summary.distance) || 1);
   return Math.sqrt(value);
@@ -59,7 +59,7 @@ export class AtlasCanvas {
       },
       onkeydown: (event) => this.key(event),
     });
-    this.readout = h("p", { class: "readout" });
+    this.readout = h("p", { class: "readout", "aria-live": "polite" });
     this.element = h("div", { class: "atlas" }, this.canvas, this.readout);
     this.over = null;
   }
@@ -67,6 +67,7 @@ export class AtlasCanvas {
   show(data, { color, layer, head, off = "", measure = measureOf(data, color) }) {
     if (this.data !== data || this.theme !== css("--card")) this.pictures = null;
     Object.assign(this, { data, measure, layer, head, off, theme: css("--card") });
+    if (this.over && !(data.layers.includes(this.over[0]) && this.over[1] <= data.heads)) this.over = null;
     this.draw();
   }
 

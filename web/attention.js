@@ -1,5 +1,5 @@
 // The first view: type a text, see every head; compare two; switch heads off and watch the prediction.
-import { button, checkbox, choice, field, h, replace, say, select, table } from "./dom.js";
+import { bars, button, checkbox, field, h, replace, say, select } from "./dom.js";
 import { atlas, firstPicture, fromFile, info, question, task } from "./service.js";
 import { BANK, get, listen, offPairs, parseOff, set, toggleOff } from "./state.js";
 import { Pane, paneOptions } from "./pane.js";
@@ -16,7 +16,7 @@ const EXAMPLES = [
 ];
 
 function modelOptions(models, first) {
-  return [["", first], ...models.map((m) => m.name)];
+  return [["", first], ...models.map((m) => m.name).filter((name) => name !== first)];
 }
 
 // A text, the second of a pair, and the model that reads them. Enter looks.
@@ -84,27 +84,22 @@ class Prediction {
         ? "Put [MASK] for a word, and the model’s guesses appear here. "
         : "This model reads, but has no head that says anything. One with a masked language model or a classifier does.",
         canFill && button("try it", () => set({ text: MASKED, token: "5" }))));
-      return null;
+      return;
     }
     if (!this.body.firstChild) replace(this.body, h("p", { class: "hint" }, "computing …"));
     try {
       const [plain, changed] = await Promise.all([this.ask(kind, s, []),
         without.length && this.offers.without ? this.ask(kind, s, without) : null]);
-      if (turn !== this.turn) return null;
-      const bars = (title, list) =>
-        h("section", {}, h("h3", {}, title), h("ol", { class: "bars" }, list.map(([label, score]) =>
-          h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * score)}%` } }), button(label, () =>
-            choose(kind, label), { class: "plain",
-            title: this.offers.gradient ? `gradient × attention for “${label}”` : undefined }),
-            h("span", { class: "number" }, percent(score)))
-        )));
+      if (turn !== this.turn) return;
+      const hint = (label) => (this.offers.gradient ? `gradient × attention for “${label}”` : undefined);
+      const chooser = (label) => button(label, () => choose(kind, label), { class: "plain", title: hint(label) });
+      const list = (title, guesses) =>
+        bars(title, guesses.map(([label, score]) => [chooser(label), score, percent(score)]));
       replace(this.body,
-        h("div", { class: "lists" }, bars(kind.name === "fill-mask" ? "[MASK] is" : "the text is", plain),
-          changed && bars("without those heads", changed)));
-      return { kind, best: plain[0]?.[0] };
+        h("div", { class: "lists" }, list(kind.name === "fill-mask" ? "[MASK] is" : "the text is", plain),
+          changed && list("without those heads", changed)));
     } catch (error) {
       if (turn === this.turn) replace(this.body, h("p", { class: "note bad" }, error.message));
-      return null;
     }
   }
 
@@ -137,7 +132,7 @@ export async function attentionView(root) {
     const first = await firstPicture(); // so that nothing is ever blank
     if (!get().model || first.model === get().model) {
       panes[0].tell(`Precomputed with ${first.model}; the server’s own follows.`);
-      await panes[0].show(first, {});
+      if (get().source === "head") await panes[0].show(first, {});
     }
   }
   let models, offers;
@@ -149,7 +144,7 @@ export async function attentionView(root) {
   }
   const a = inFile ? null : composer(models, { text: "text", pair: "pair", model: "model" }, "Text");
   const b = inFile ? null : composer(models, { text: "text2", model: "model2" }, "compared with");
-  const options = paneOptions(inFile ? [{ layers: inFile.depth, heads: inFile.heads }] : models, offers, inFile);
+  const options = paneOptions(inFile ? [{ layers: inFile.depth, heads: inFile.heads }] : models, offers);
   const prediction = inFile ? null : new Prediction(models, offers);
   const examples = h("p", { class: "examples" }, "Start with: ",
     EXAMPLES.map(([name, state]) => button(name, () => set(state), { class: "chip" })));
@@ -160,7 +155,6 @@ export async function attentionView(root) {
     ? h("p", { class: "lead" }, inFile.text, inFile.pair ? ` / ${inFile.pair}` : "", " · ", inFile.model)
     : h("div", { class: "card" }, a.element, examples, compare, b.element), options.element);
 
-  let target = null;
   const choose = (kind, label) => {
     if (!offers.gradient) return;
     set({ source: "gradient", target: label });
@@ -168,7 +162,7 @@ export async function attentionView(root) {
   let turn = 0;
   async function update(changed) {
     const s = get(), mine = ++turn, two = Boolean(s.compare) && !inFile;
-    a?.refresh(changed), b?.refresh(changed), options.refresh(changed);
+    a?.refresh(changed), b?.refresh(changed), options.refresh();
     if (b) b.element.hidden = !two;
     if (compare) compare.querySelector("input").checked = two;
     grid.classList.toggle("two", two);
@@ -185,23 +179,16 @@ export async function attentionView(root) {
         if (off.length) q.without = off;
       });
     if (!s.text.trim() && !inFile) return panes[0].tell("Type a text, and press Enter.");
-    const said = prediction
-        && ["text", "pair", "model", "off", "start", "layer", "head", "mask", "compare"].some((k) => changed.has(k))
-        && !two
-      ? prediction.show(s, choose)
-      : null;
+    const matters = ["text", "pair", "model", "off", "start", "layer", "head", "mask", "compare"];
+    if (prediction && !two && matters.some((key) => changed.has(key))) prediction.show(s, choose);
     if (s.source === "gradient") {
       const kind = prediction?.kind(s);
-      let label = s.target;
-      if (!label && said) label = (await said)?.best;
-      if (!kind?.name || !label)
+      if (!kind?.name)
         return panes[0].tell("Gradient × attention needs a prediction: put [MASK] for a word, or choose a classifier.",
           true);
-      panes[0].target = kind.name === "fill-mask"
-        ? { task: "fill-mask", mask: Number(s.mask), token: label }
-        : { task: "classify", label };
-      panes[1].target = panes[0].target;
-      if (mine !== turn) return;
+      const fill = kind.name === "fill-mask", name = s.target ? { [fill ? "token" : "label"]: s.target } : {};
+      for (const pane of panes) // without a name it is the likeliest
+        pane.target = fill ? { task: "fill-mask", mask: Number(s.mask), ...name } : { task: "classify", ...name };
     }
     await Promise.all(panes.slice(0, two ? 2 : 1).map(async (pane, i) => {
       const slow = setTimeout(() => mine === turn && say("computing …"), 150);
@@ -218,7 +205,7 @@ export async function attentionView(root) {
       }
     }));
   }
-  const stop = listen((changed) => get().view === "attention" && update(changed));
+  const stop = listen((changed) => (inFile || get().view === "attention") && update(changed));
   await update(new Set(["start"]));
   return { stop, redraw: () => panes.forEach((pane) => pane.data && pane.view && pane.redraw()) };
 }

@@ -72,6 +72,22 @@ export function choice(label, options, value, onchange) {
   return h("fieldset", { class: "choice" }, h("legend", {}, label), h("div", {}, items));
 }
 
+export function choose(fieldset, value) {
+  for (const input of fieldset.querySelectorAll("input")) input.checked = input.value === value;
+}
+
+// Shares as bars: a label (a text or an element), the share from 0 to 1, and its text.
+export function bars(title, rows) {
+  const bar = (share) =>
+    h("span", { class: "bar", style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } });
+  return h("section", {}, h("h3", {}, title),
+    h("ol", { class: "bars" },
+      rows.map(([label, share, text]) =>
+        h("li", {}, bar(share), label instanceof Node ? label : h("span", {}, label),
+          h("span", { class: "number" }, text))
+      )));
+}
+
 export function say(text) {
   const status = document.getElementById("status");
   if (status && status.textContent !== text) status.textContent = text;

@@ -1,9 +1,9 @@
 // X → Q, K, V → scores → scaling → softmax → output → all heads → Wᴼ, with the real numbers. It plays, stops and steps.
-import { button, choice, field, h, replace, say, select, tableDetails, table } from "./dom.js";
+import { button, choice, field, h, replace } from "./dom.js";
 import { inkOn, palette, rgb, shade } from "./colors.js";
-import { largest, short } from "./numbers.js";
+import { largest, short, within } from "./numbers.js";
 import { askJson, info, question } from "./service.js";
-import { get, listen, offPairs, set } from "./state.js";
+import { get, isOff, listen, offPairs, parseOff, set } from "./state.js";
 import { composer } from "./attention.js";
 import { adjusted, inputsOf, NAMES, origin, STEPS } from "./steps.js";
 
@@ -31,11 +31,12 @@ export async function explainView(root) {
   const place = h("div", { class: "options" }, which, exampleHead, field("Layer", layer), field("Head", number));
   const steps = h("ol", { class: "steps", "aria-label": "Steps" });
   const stage = h("div", { class: "stage" }), words = h("p", { class: "origin", "aria-live": "polite" }),
-    sliders = h("div", { class: "options" }), note = h("p", { class: "note bad", hidden: true });
+    sliders = h("div", { class: "options" }), off = h("p", { class: "hint" }),
+    note = h("p", { class: "note bad", hidden: true });
   const play = button("▶ play", () => toggle(), { class: "primary" });
   const controls = h("div", { class: "player", role: "group", "aria-label": "Player" }, button("◀ step", () => go(-1)),
     play, button("step ▶", () => go(1)), button("next number", () => nextCell()));
-  replace(root, place, mine, h("div", { class: "card" }, steps, controls, note, sliders, stage, words));
+  replace(root, place, mine, h("div", { class: "card" }, steps, controls, note, off, sliders, stage, words));
 
   let data = null, shown = null, timer = null, turn = 0, cells = [];
   const step = () => STEPS[Math.min(STEPS.length - 1, Math.max(0, Number(get().step) || 0))];
@@ -200,13 +201,17 @@ export async function explainView(root) {
     const head = s.example === "2" ? 2 : 1;
     if (example) exampleHead.querySelector(`input[value="${head}"]`).checked = true;
     const model = models.find((m) => m.name === s.model) ?? models[0];
-    const at = { layer: Math.min(model.layers, Math.max(1, Number(s.layer) || 1)),
-      head: Math.min(model.heads, Math.max(1, Number(s.head) || 1)) };
+    const at = { layer: within(s.layer, model.layers), head: within(s.head, model.heads) };
     layer.value = at.layer, number.value = at.head;
     try {
-      const reply = await askJson("explain", example ? { head } : { ...question({ ...s, without: offPairs(s.off, model) }), ...at });
+      const asked = question({ ...s, without: offPairs(s.off, model) });
+      const reply = await askJson("explain", example ? { head } : { ...asked, ...at });
       if (mineNow !== turn) return;
-      data = reply;
+      data = { ...reply, off: !example && isOff(s.off, at.layer, at.head) };
+      replace(off, !example && asked.without
+        && ["Heads switched off: ",
+          parseOff(s.off).map(([l, n]) => (n === "*" ? `all of layer ${l}` : `${l}.${n}`)).join(", "), " ",
+          button("all on", () => set({ off: "" }), { class: "chip" })]);
       note.hidden = true;
       draw();
     } catch (error) {
@@ -218,7 +223,7 @@ export async function explainView(root) {
   const stop = listen((changed) => {
     if (get().view !== "explain") return;
     ask.refresh(changed);
-    if (["text", "pair", "model", "layer", "head", "example"].some((k) => changed.has(k))) load();
+    if (["text", "pair", "model", "layer", "head", "example", "off"].some((k) => changed.has(k))) load();
     else draw();
   });
   await load();

@@ -1,10 +1,10 @@
 // What a model's heads look at over many sentences, as `bertie heads` measured it: a color for each head, all that is
 // known of one, the relations of a treebank, and which heads look alike.
-import { button, field, h, replace, select, table, tableDetails } from "./dom.js";
+import { bars, button, field, h, replace, select, table, tableDetails } from "./dom.js";
 import { AtlasCanvas } from "./atlas.js";
 import { Heat, legend } from "./heat.js";
-import { largest, percent } from "./numbers.js";
-import { headsReport, reportNames, viewOfFile } from "./service.js";
+import { largest, percent, within } from "./numbers.js";
+import { headsReport, info, reportNames, viewOfFile } from "./service.js";
 import { get, linkTo, listen, set } from "./state.js";
 
 const SHARES = {
@@ -18,9 +18,19 @@ const SHARES = {
 const RELATION = "relation "; // "relation det" in the address
 const MOST_SHOWN = 8;
 
+const count = (n) => n.toLocaleString("en");
 const nameOf = (report, i) => `${Math.floor(i / report.heads) + 1}-${(i % report.heads) + 1}`;
 const signedText = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
 const offsetText = (offset) => (offset > 0 ? `+${offset}` : `−${-offset}`);
+
+const isPruned = (report, i) => Boolean(report.shares[i].pruned);
+
+// From 0 (nothing in common) to 1 (the same).
+const alike = (divergence) => (divergence === null ? 0 : 1 - divergence / Math.LN2);
+
+function relationOf(report, by) {
+  return by.startsWith(RELATION) ? report.relations.find((r) => r.relation === by.slice(RELATION.length)) : undefined;
+}
 
 // What heads can be colored by: [key, name] each.
 function measures(report) {
@@ -28,12 +38,8 @@ function measures(report) {
   for (const [key, name] of Object.entries(SHARES)) all.push([key, `share to ${name}`]);
   all.push(["entropy", "entropy"], ["distance", "distance"]);
   if (report.divergence) all.push(["alike", "looks like the chosen head"]);
-  if (report.loss !== undefined) all.push(["loss", "loss without it"]);
+  if (report.loss !== undefined) all.push(["loss", "change of the loss without it"]);
   return all;
-}
-
-function relationOf(report, by) {
-  return by.startsWith(RELATION) ? report.relations.find((r) => r.relation === by.slice(RELATION.length)) : undefined;
 }
 
 // The relation that a head finds so much better than offsets and random weights do.
@@ -43,32 +49,21 @@ function firstMeasure(report) {
   return best ? RELATION + best.relation : "sep";
 }
 
-// From 0 (nothing in common) to 1 (the same); a pruned head is like no other.
-function likeness(report, i) {
-  return report.divergence[i].map((d) => (d === null ? 0 : 1 - d / Math.LN2));
-}
-
+// Values, their part of the palette, their text in a tile (`text`) and in words (`long`).
 function measureOf(report, by, chosen) {
-  const inPercent = { part: (x) => x, text: (x) => `${Math.round(100 * x)}` };
+  const inPercent = { part: (x) => x, text: (x) => `${Math.round(100 * x)}`, long: percent };
   const relation = relationOf(report, by);
   if (relation) return { values: relation.by_head, ...inPercent };
-  if (by === "alike") return { values: likeness(report, chosen), ...inPercent };
+  if (by === "alike") return { values: report.divergence[chosen].map(alike), ...inPercent };
   if (by === "loss") {
-    const values = report.shares.map((s) => s.loss_without - report.loss), most = largest(values) || 1;
-    return { values, part: (x) => x / most, text: (x) => signedText(x, most < 0.1 ? 3 : 2), signed: true };
+    const values = report.shares.map((s) => (s.pruned ? 0 : s.loss_without - report.loss)), most = largest(values) || 1;
+    return { values, part: (x) => x / most, text: (x) => signedText(x, most < 0.1 ? 3 : 2), long: (x) =>
+      `${signedText(x, 4)} nats`, signed: true };
   }
-  const values = report.shares.map((s) => s[by]);
-  if (by in SHARES) return { values, part: Math.sqrt, text: inPercent.text };
-  const most = largest(values) || 1;
-  return { values, part: (x) => x / most, text: (x) => x.toFixed(1) };
-}
-
-function bars(rows) {
-  return h("ol", { class: "bars" },
-    rows.map(([name, share, text]) =>
-      h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * Math.max(0, share))}%` } }),
-        h("span", {}, name), h("span", { class: "number" }, text))
-    ));
+  const values = report.shares.map((s) => s[by]), most = largest(values) || 1;
+  if (by in SHARES) return { values, ...inPercent, part: Math.sqrt };
+  const unit = by === "entropy" ? "nats" : "tokens";
+  return { values, part: (x) => x / most, text: (x) => x.toFixed(1), long: (x) => `${x.toFixed(2)} ${unit}` };
 }
 
 function headButton(report, i) {
@@ -77,119 +72,139 @@ function headButton(report, i) {
 }
 
 // All that is known of one head. No relation is shown without what guessing by place comes to.
-function aboutHead(report, i) {
+function aboutHead(report, i, model) {
+  if (isPruned(report, i)) return h("p", {}, "This head was pruned: the model does not have it.");
   const s = report.shares[i];
   const found = report.relations.map((r) => ({ ...r, mine: r.by_head[i] }))
     .sort((a, b) => (b.mine - b.offset_accuracy) - (a.mine - a.offset_accuracy)).slice(0, MOST_SHOWN);
   const twins = report.divergence?.[i].map((d, j) => [j, d]).filter(([j, d]) => j !== i && d !== null)
     .sort((a, b) => a[1] - b[1]).slice(0, 5);
+  const looks = Object.entries(SHARES).map(([key, name]) => [name, s[key], percent(s[key])]);
+  const finds = found.map((r) => [r.relation, r.mine, `${percent(r.mine)}  (${percent(r.offset_accuracy)})`]);
+  const loss = s.loss_without !== undefined
+    && ` Without it the loss is ${s.loss_without.toFixed(4)}, ${
+        signedText(s.loss_without - report.loss, 4)
+      } nats, over `
+      + `${count(report.masked_tokens)} masked tokens.`;
+  const link = { view: "attention", model, source: "head", color: "pattern" };
   return [
-    h("div", { class: "lists" },
-      h("section", {}, h("h3", {}, "looks at"),
-        bars(Object.entries(SHARES).map(([key, name]) => [name, s[key], percent(s[key])]))), found.length > 0
-      && h("section", {}, h("h3", {}, "finds, and the best fixed offset finds"),
-        bars(found.map((r) => [r.relation, r.mine, `${percent(r.mine)}  (${percent(r.offset_accuracy)})`])))),
-    h("p", {}, `Entropy ${s.entropy.toFixed(2)} nats, mean distance ${s.distance.toFixed(1)} tokens.`,
-      s.loss_without !== undefined && ` Without it the loss is ${s.loss_without.toFixed(4)}, `
-          + `${signedText(s.loss_without - report.loss, 4)} nats, over ${
-            report.masked_tokens.toLocaleString("en")
-          } masked tokens.`),
+    h("div", { class: "lists" }, bars("looks at", looks),
+      finds.length > 0 && bars("finds, and the best fixed offset finds", finds)),
+    h("p", {}, `Entropy ${s.entropy.toFixed(2)} nats, mean distance ${s.distance.toFixed(1)} tokens.`, loss),
     twins?.length > 0
     && h("p", {}, "Looks most like ",
-      twins.map(([j, d], at) => [at > 0 && ", ", headButton(report, j), ` (${d.toFixed(3)})`]), "."),
-    !viewOfFile()
-    && h("p", {},
-      h("a", { href: linkTo({ view: "attention", source: "head", color: "pattern" }) }, "Watch this head on a text")),
+      twins.map(([j, d], at) => [at > 0 && ", ", headButton(report, j), ` (${percent(alike(d))})`]), "."),
+    !viewOfFile() && h("p", {}, h("a", { href: linkTo(link) }, "Watch this head on a text")),
   ];
 }
 
 function relationTable(report) {
+  const row = (r) => [
+    button(r.relation, () => set({ by: RELATION + r.relation, layer: r.layer, head: r.head }), { class: "plain" }),
+    count(r.count),
+    headButton(report, (r.layer - 1) * report.heads + r.head - 1),
+    r.from_head ? "governor" : "dependent",
+    percent(r.accuracy),
+    offsetText(r.offset),
+    percent(r.offset_accuracy),
+    r.random_accuracy === undefined ? "–" : percent(r.random_accuracy),
+  ];
   return table(
     "The head that finds each relation best, beside the best fixed offset and the best head with random weights",
-    ["relation", "words", "head", "who looks", "right", "offset", "right", "random"],
-    report.relations.map((r) => [
-      button(r.relation, () => set({ by: RELATION + r.relation, layer: r.layer, head: r.head }), { class: "plain" }),
-      r.count.toLocaleString("en"),
-      headButton(report, (r.layer - 1) * report.heads + r.head - 1),
-      r.from_head ? "governor" : "dependent",
-      percent(r.accuracy),
-      offsetText(r.offset),
-      percent(r.offset_accuracy),
-      r.random_accuracy === undefined ? "–" : percent(r.random_accuracy),
-    ]),
+    ["relation", "words", "head", "who looks", "head’s right", "offset", "offset’s right", "random"],
+    report.relations.map(row),
   );
 }
 
 function aboutRelation(report, by) {
   const r = relationOf(report, by);
-  if (!r) return [];
+  if (!r) return by === "loss" && "Blue: the loss grows without the head. Orange: it falls.";
   const random = r.random_accuracy === undefined
     ? ""
-    : `; the best head with random weights ${percent(r.random_accuracy)}`;
+    : `; the best head with random weights for ${percent(r.random_accuracy)}`;
   return [`${r.relation}: head `, headButton(report, (r.layer - 1) * report.heads + r.head - 1),
-    ` is right for ${percent(r.accuracy)} of ${r.count.toLocaleString("en")} words; `
+    ` is right for ${percent(r.accuracy)} of ${count(r.count)} words; `
     + `the best fixed offset (${offsetText(r.offset)}) for ${percent(r.offset_accuracy)}${random}.`];
 }
 
-function headsTable(report) {
-  const number = (key, x) => (key in SHARES ? percent(x) : x.toFixed(2)),
-    keys = [...Object.keys(SHARES), "entropy", "distance"];
-  return table("Each head’s means over all tokens that look", ["head", ...keys.map((key) => SHARES[key] ?? key)],
-    report.shares.map((s, i) => [headButton(report, i), ...keys.map((key) => number(key, s[key]))]));
+// Every number that the pictures show: of the measure that colors them, and of the chosen head's likeness, too.
+function headsTable(report, by, chosen) {
+  const shown = [by, ...Object.keys(SHARES), "entropy", "distance", report.divergence && "alike",
+    report.loss !== undefined && "loss"].filter((key, i, all) => key && all.indexOf(key) === i);
+  const names = new Map(measures(report)), columns = shown.map((key) => measureOf(report, key, chosen));
+  return table(`Each head; the chosen one is ${nameOf(report, chosen)}`, ["head",
+    ...shown.map((key) => names.get(key))],
+    report.shares.map((_,
+      i) => [headButton(report, i), ...columns.map((m) => (isPruned(report, i) ? "pruned" : m.long(m.values[i])))]
+    ));
+}
+
+function nothingHere(root) {
+  replace(root,
+    h("div", { class: "card" }, h("h2", {}, "Heads"),
+      h("p", {},
+        "No model here has brought along what its heads look at. Put it into the model’s folder, and serve that:"),
+      h("pre", {}, "bertie heads -m ./model --data en_ewt-ud-dev.conllu --json > heads.json && mv heads.json model/\n"
+        + "bertie view -m ./model"), h("p", {}, "or write it as a page of its own: bertie heads … --html heads.html")));
+  root.dataset.heads = "none";
+  return { stop: () => {}, redraw: () => {} };
 }
 
 export async function headsView(root) {
   const names = await reportNames();
-  if (!names.length) {
-    replace(root,
-      h("div", { class: "card" }, h("h2", {}, "Heads"),
-        h("p", {},
-          "No model here has brought along what its heads look at. Put it into a model’s folder, and serve it:"),
-        h("pre", {},
-          "bertie heads -m MODEL --data en_ewt-ud-dev.conllu --json > MODEL/heads.json\nbertie view -m MODEL"),
-        h("p", {}, "or write it as a page of its own: bertie heads … --html heads.html")));
-    root.dataset.heads = "none";
-    return { stop: () => {}, redraw: () => {} };
-  }
-  const chosenModel = () => (names.includes(get().model) ? get().model : names[0]);
-  let model = chosenModel(), report = await headsReport(model), colors = null;
-  const within = (x, most) => Math.min(most, Math.max(1, Number(x) || 1));
+  if (!names.length) return nothingHere(root);
+  const { models } = await info();
+  const asked = () => get().model || (viewOfFile() ? names[0] : models[0].name);
+  const chosenModel = () => (names.includes(asked()) ? asked() : names[0]);
+  let model = chosenModel(), report = await headsReport(model), colors = null, likeness = null;
+  const index = (layer, head) => (layer - 1) * report.heads + head - 1;
   const place = () => [within(get().layer, report.layers), within(get().head, report.heads)];
+  const by = () => (measures(report).some(([key]) => key === get().by) ? get().by : firstMeasure(report));
   const words = (_, layer, head) => {
-    const measure = measureOf(report, by(), index(...place())), i = index(layer, head);
-    return `Layer ${layer}, head ${head}: ${measures(report).find(([key]) => key === by())[1]} ${
-      measure.text(measure.values[i])
+    const i = index(layer, head), measure = measureOf(report, by(), index(...place()));
+    const name = measures(report).find(([key]) => key === by())[1];
+    return `Layer ${layer}, head ${head}: ${
+      isPruned(report, i) ? "pruned" : `${name}, ${measure.long(measure.values[i])}`
     }`;
   };
   const atlas = new AtlasCanvas({ onselect: (layer, head) => set({ layer, head }), words });
-  const alike = new Heat({
+  const map = new Heat({
     label: "Which heads look alike: arrow keys move, Enter chooses a head",
     hint: "Point at a cell, or use the arrow keys; a click chooses the row’s head.",
     onchoose: (i) => set({ layer: Math.floor(i / report.heads) + 1, head: (i % report.heads) + 1 }),
   });
-  const index = (layer, head) => (layer - 1) * report.heads + head - 1;
-  const by = () => (measures(report).some(([key]) => key === get().by) ? get().by : firstMeasure(report));
+  const zoom = h("input", { type: "range", min: 0, max: 30, step: 1, value: get().zoom,
+    oninput: () => set({ zoom: zoom.value }) });
   const options = h("div", { class: "options" }), about = h("p", { class: "hint" }), said = h("p", {});
-  const title = h("h2", {}), detail = h("div", {}), below = h("section", { class: "pane" }),
-    last = h("div", { class: "card" });
-  replace(root, h("div", { class: "card" }, options, about),
+  const note = h("p", { class: "note bad", hidden: true }), mapLegend = h("div", {});
+  const title = h("h2", {}), detail = h("div", {});
+  const below = h("section", { class: "pane" }), last = h("div", { class: "card" });
+  replace(root, h("div", { class: "card" }, options, about), note,
     h("div", { class: "panes" },
       h("section", { class: "pane" }, h("div", { class: "card" }, h("h2", {}, "All heads"), atlas.element, said),
         h("div", { class: "card" }, title, detail))), h("div", { class: "panes" }, below), last);
 
-  function draw() {
+  function drawCanvases() {
     const [layer, head] = place(), chosen = index(layer, head);
     const layers = Array.from({ length: report.layers }, (_, i) => i + 1);
     atlas.show({ layers, heads: report.heads }, { layer, head, measure: measureOf(report, by(), chosen) });
+    if (likeness)
+      map.show(likeness, { scale: "linear", chosen, zoom: Number(get().zoom), title: "Which heads look alike" });
+  }
+
+  function draw() {
+    const [layer, head] = place(), chosen = index(layer, head);
+    const focused = document.activeElement?.textContent,
+      inside = [said, detail].find((part) => part.contains(document.activeElement));
+    drawCanvases();
     replace(said, aboutRelation(report, by()));
     title.textContent = `Layer ${layer}, head ${head}`;
-    replace(detail, aboutHead(report, chosen));
-    if (report.divergence) {
-      const n = report.layers * report.heads, labels = Array.from({ length: n }, (_, i) => nameOf(report, i));
-      const weights = Float32Array.from(report.divergence.flatMap((_, i) => likeness(report, i)));
-      alike.show({ n, labels, weights, groups: labels.map((_, i) => [i]) }, { scale: "linear", chosen, zoom: 0,
-        title: "" });
-    }
+    replace(detail, aboutHead(report, chosen, model));
+    const again = inside && [...inside.querySelectorAll("button")];
+    if (again?.length) (again.find((b) => b.textContent === focused) ?? again[0]).focus();
+    replace(mapLegend, legend("linear", false));
+    if (!last.querySelector("details[open]"))
+      replace(last, tableDetails("The heads as a table", () => headsTable(report, by(), index(...place()))));
     root.dataset.heads = `${model} ${by()} ${layer}-${head}`;
   }
 
@@ -197,33 +212,52 @@ export async function headsView(root) {
   function begin() {
     colors = select(measures(report), by(), (key) => set({ by: key }));
     replace(options, names.length > 1 && field("Model", select(names, model, (other) => set({ model: other }))),
-      field("Color by", colors));
-    about.textContent = `${model}: ${report.layers} layers of ${report.heads} heads, over `
-      + `${report.sentences.toLocaleString("en")} sentences of ${report.tokens.toLocaleString("en")} tokens. `
+      field("Color by", colors), report.divergence && field("Zoom of the map", zoom));
+    const other = model !== asked() ? `Of ${asked()} nothing is known; this is ` : "";
+    const left = report.too_long ? ` (${count(report.too_long)} more were too long)` : "";
+    about.textContent = `${other}${model}: ${report.layers} layers of ${report.heads} heads, over `
+      + `${count(report.sentences)} sentences of ${count(report.tokens)} tokens${left}. `
       + "Where a head looks is not what it does: see what is lost without it, too.";
-    replace(below,
-      report.relations.length > 0 && h("div", { class: "card relations" }, h("h2", {}, "Relations"), relationTable(report)),
-      report.divergence
-        && h("div", { class: "card" }, h("h2", {}, "Which heads look alike"),
-          h("p", { class: "hint" },
-            "Every head by every head: 100% where both always look at the same, 0% where at nothing in "
-              + "common (1 − Jensen-Shannon divergence / ln 2)."), alike.element, legend("linear", false)));
-    replace(last, tableDetails("The heads as a table", () => headsTable(report)));
+    likeness = null;
+    if (report.divergence) {
+      const labels = report.shares.map((_, i) => nameOf(report, i));
+      const weights = Float32Array.from(report.divergence.flat(), alike);
+      likeness = { n: labels.length, labels, weights, groups: labels.map((_, i) => [i]) };
+    }
+    replace(below, report.relations.length > 0
+      && h("div", { class: "card relations" }, h("h2", {}, "Relations"), relationTable(report)), likeness
+      && h("div", { class: "card" }, h("h2", {}, "Which heads look alike"),
+        h("p", { class: "hint" },
+          "Every head by every head: 100% where both always look at the same, 0% where at nothing "
+            + "in common (1 − Jensen-Shannon divergence / ln 2). The table below has the chosen head’s."), map.element,
+        mapLegend));
+    replace(last);
     draw();
   }
+
+  begin();
   const stop = listen(async (changed) => {
     if (get().view !== "heads" && !viewOfFile()) return;
-    if (chosenModel() !== model) {
-      const wanted = chosenModel(), got = await headsReport(wanted);
+    if (chosenModel() === model) {
+      colors.value = by(), zoom.value = get().zoom;
+      return changed.has("zoom") ? drawCanvases() : draw();
+    }
+    const wanted = chosenModel();
+    try {
+      const got = await headsReport(wanted);
       if (wanted !== chosenModel()) return; // another one was chosen meanwhile
-      model = wanted, report = got;
+      model = wanted, report = got, note.hidden = true;
       begin();
-    } else {
-      colors.value = by();
-      draw();
+    } catch (error) {
+      note.hidden = false, note.textContent = error.message;
     }
   });
-  new ResizeObserver(() => root.isConnected && draw()).observe(root);
-  begin();
-  return { stop, redraw: draw };
+  let width = root.clientWidth;
+  const observer = new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    drawCanvases();
+  });
+  observer.observe(root);
+  return { stop: () => (stop(), observer.disconnect()), redraw: draw };
 }

@@ -1,7 +1,7 @@
 // The same queries, keys and values of one head under seven mechanisms: what is seen, the weights, what it costs.
 import { field, h, replace, say, select, sizeCanvas, tableDetails, table } from "./dom.js";
 import { canvasOf } from "./colors.js";
-import { fromBase64, percent } from "./numbers.js";
+import { fromBase64, percent, within } from "./numbers.js";
 import { askJson, info, question } from "./service.js";
 import { get, listen, set } from "./state.js";
 import { composer } from "./attention.js";
@@ -50,7 +50,9 @@ export async function mechanismsView(root) {
             percent(m.difference)
           }`));
     }));
-    const row = (m) => [TITLES[m.name], m.pairs, percent(m.pairs / (n * n)), m.pairs_at_length, time(m.seconds),
+    const row = (
+      m,
+    ) => [TITLES[m.name], m.pairs, percent(m.pairs / (n * n)), m.pairs_at_length, time(m.seconds),
       percent(m.difference)];
     replace(below,
       h("p", { class: "hint" },
@@ -67,9 +69,8 @@ export async function mechanismsView(root) {
 
   async function load() {
     const s = get(), mine = ++turn, model = models.find((m) => m.name === s.model) ?? models[0];
-    const at = { layer: Math.min(model.layers, Math.max(1, Number(s.layer) || 1)),
-      head: Math.min(model.heads, Math.max(1, Number(s.head) || 1)), length: Number(s.length) };
-    layer.value = at.layer, number.value = at.head;
+    const at = { layer: within(s.layer, model.layers), head: within(s.head, model.heads), length: Number(s.length) };
+    layer.value = at.layer, number.value = at.head, length.value = s.length;
     say("measuring …");
     try {
       const got = await askJson("mechanisms", { ...question(s), ...at });

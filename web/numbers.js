@@ -131,6 +131,11 @@ export function percent(w) {
   }%`;
 }
 
+// What a link or a field says, as a number from 1 to `most`.
+export function within(x, most) {
+  return Math.min(most, Math.max(1, Number(x) || 1));
+}
+
 export function exact(w) {
   return w === 0 ? "0" : Math.abs(w) >= 1e-4 ? w.toPrecision(5) : w.toExponential(3);
 }

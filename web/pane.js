@@ -1,9 +1,9 @@
 // One text through one model: the atlas of its heads, one of them large, arcs and lists. Two of these side by side compare.
-import { button, choice, field, h, replace, say, select, tableDetails, table } from "./dom.js";
+import { button, choice, choose, field, h, replace, select, table, tableDetails } from "./dom.js";
 import { AtlasCanvas, MEASURES, measureText } from "./atlas.js";
 import { Arcs } from "./arcs.js";
 import { Heat, legend } from "./heat.js";
-import { exact, joinWords, largest, percent, placedLabels, row, tokenView, top, withoutSpecial } from "./numbers.js";
+import { exact, joinWords, largest, percent, placedLabels, row, tokenView, top, within, withoutSpecial } from "./numbers.js";
 import { gradient, head, mean, rollout, roughHead } from "./service.js";
 import { get, set, toggleOff } from "./state.js";
 import { saveJson, savePng, saveSvg } from "./pictures.js";
@@ -66,8 +66,8 @@ export class Pane {
     this.data = data;
     this.layer = data.layers.includes(Number(s.layer))
       ? Number(s.layer)
-      : data.layers[Math.min(data.layers.length, Math.max(1, Number(s.layer) || 1)) - 1];
-    this.number = Math.min(data.heads, Math.max(1, Number(s.head) || 1));
+      : data.layers[within(s.layer, data.layers.length) - 1];
+    this.number = within(s.head, data.heads);
     this.signed = s.source === "gradient";
     const started = performance.now();
     if (s.source === "head") {
@@ -149,7 +149,7 @@ export class Pane {
 }
 
 // The controls that every pane obeys.
-export function paneOptions(models, offers, inFile) {
+export function paneOptions(models, offers) {
   const s = get(), deepest = Math.max(...models.map((m) => m.layers)), most = Math.max(...models.map((m) => m.heads));
   const layer = h("input", { type: "number", min: 1, max: deepest, value: s.layer,
     onchange: () => set({ layer: layer.value }) });
@@ -160,20 +160,23 @@ export function paneOptions(models, offers, inFile) {
   if (offers.gradient) sources.push(["gradient", "gradient × attention"]);
   const zoom = h("input", { type: "range", min: 0, max: 30, step: 1, value: s.zoom,
     oninput: () => set({ zoom: zoom.value }) });
+  const source = select(sources, s.source, (value) => set({ source: value }));
+  const color = select(MEASURES, s.color, (value) => set({ color: value }));
+  const special = choice("[CLS] and [SEP]", [["show", "show"], ["hide", "hide"], ["renormalize", "renormalize",
+    "hide them, and let each row sum to 1 again"]], s.special, (value) => set({ special: value }));
+  const words = choice("Pieces", [["", "as they are"], ["1", "joined to words",
+    "sums over the pieces that are looked at, means over those that look"]], s.words, (value) => set({ words: value }));
+  const scale = choice("Color", [["root", "√ weight"], ["linear", "weight"], ["most", "by the largest",
+    "for long texts, whose weights are all small"]], s.scale, (value) => set({ scale: value }));
   const element = h("div", { class: "options", role: "group", "aria-label": "What is shown" }, field("Layer", layer),
-    field("Head", number), field("Show", select(sources, s.source, (source) => set({ source }))),
-    field("Atlas by", select(MEASURES, s.color, (color) => set({ color }))),
-    choice("[CLS] and [SEP]", [["show", "show"], ["hide", "hide"], ["renormalize", "renormalize",
-      "hide them, and let each row sum to 1 again"]], s.special, (special) => set({ special })),
-    choice("Pieces", [["", "as they are"], ["1", "joined to words",
-      "sums over the pieces that are looked at, means over those that look"]], s.words, (words) => set({ words })),
-    choice("Color", [["root", "√ weight"], ["linear", "weight"], ["most", "by the largest",
-      "for long texts, whose weights are all small"]], s.scale, (scale) => set({ scale })), field("Zoom", zoom));
+    field("Head", number), field("Show", source), field("Atlas by", color), special, words, scale, field("Zoom", zoom));
   return {
     element,
-    refresh(changed) {
-      if (changed.has("layer")) layer.value = get().layer;
-      if (changed.has("head")) number.value = get().head;
+    refresh() { // a link, a click in the atlas or the way back may have changed any of them
+      const now = get();
+      layer.value = now.layer, number.value = now.head, zoom.value = now.zoom;
+      source.value = now.source, color.value = now.color;
+      choose(special, now.special), choose(words, now.words), choose(scale, now.scale);
     },
   };
 }

@@ -26,7 +26,12 @@ export async function reportNames() {
   return inside ? [inside.model] : (await askJson("heads")).models;
 }
 export async function headsReport(model) {
-  return inside ?? askJson(`heads/${encodeURIComponent(model)}`);
+  const report = inside ?? await askJson(`heads/${encodeURIComponent(model)}`);
+  const n = report.layers * report.heads;
+  const fits = Array.isArray(report.relations) && report.shares?.length === n
+    && report.relations.every((r) => r.by_head?.length === n) && (report.divergence?.length ?? n) === n;
+  if (!fits) throw new Refused(`The heads.json of ${model} is not what “bertie heads --json” prints.`, 0);
+  return report;
 }
 
 export function setKey(key) {
@@ -76,7 +81,8 @@ async function askNumbers(path, body, signal) {
 // The models and what they can do; and which of the routes that not every server has are there.
 let known = null;
 export async function info() {
-  if (file) return { models: [{ name: file.model, can: [], layers: file.depth, heads: file.heads }], offers: {} };
+  if (inside)
+    return { models: [{ name: inside.model, can: [], layers: inside.depth, heads: inside.heads }], offers: {} };
   known ??= (async () => {
     const [told, document] = await Promise.all([askJson("info"), askJson("openapi.json")]);
     const paths = document.paths ?? {};
@@ -185,11 +191,14 @@ export async function mean(data, layer) {
   const n2 = data.tokens.length ** 2;
   if (data.all || !data.question) {
     const sum = new Float32Array(n2), layers = layer ? [layer] : data.layers;
+    let there = 0; // heads that were pruned look nowhere
     for (const l of layers)
       for (let h = 1; h <= data.heads; ++h) {
         const one = data.all ? ofFile(data, l, h) : roughHead(data, l, h);
-        for (let i = 0; i < n2; ++i) sum[i] += one[i] / (layers.length * data.heads);
+        there += one.some((w) => w > 0);
+        for (let i = 0; i < n2; ++i) sum[i] += one[i];
       }
+    for (let i = 0; i < n2; ++i) sum[i] /= there || 1;
     return sum;
   }
   return kept(data, `mean.${layer}`,

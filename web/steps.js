@@ -21,9 +21,9 @@ export function adjusted(data, factor, temperature) {
   const weights = scaled.map((r) => softmax(r.map((x) => (x === null ? -Infinity : x / temperature))));
   const output = weights.map((r) => data.v[0].map((_, c) => r.reduce((sum, w, j) => sum + w * data.v[j][c], 0)));
   const width = data.v[0].length, first = (data.place - 1) * width;
-  const concatenated = data.concatenated.map((r, i) =>
-    r.map((x, c) => (c >= first && c < first + width ? output[i][c - first] : x))
-  );
+  const concatenated = data.off
+    ? data.concatenated
+    : data.concatenated.map((r, i) => r.map((x, c) => (c >= first && c < first + width ? output[i][c - first] : x)));
   const result = concatenated.map((r) =>
     data.w_o[0].map((_, c) => r.reduce((sum, x, k) => sum + x * data.w_o[k][c], data.b_o[c]))
   );
@@ -93,5 +93,5 @@ export function origin(data, step, i, j, { factor, temperature }) {
       products(data.weights[i], data.v.map((r) => r[j]), data.tokens)
     } = ${value}`;
   const width = data.v[0].length;
-  return `number ${(j % width) + 1} of head ${Math.floor(j / width) + 1}’s output for “${token}”`;
+  return `number ${(j % width) + 1} of head ${data.head_numbers[Math.floor(j / width)]}’s output for “${token}”`;
 }

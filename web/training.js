@@ -1,5 +1,5 @@
 // A run's log as curves, while it grows; and what the model would fill the same masks with, evaluation by evaluation.
-import { button, checkbox, field, h, replace, say, select, svg, table, tableDetails } from "./dom.js";
+import { bars, button, checkbox, field, h, replace, say, select, svg, table, tableDetails } from "./dom.js";
 import { percent, short } from "./numbers.js";
 import { askJson } from "./service.js";
 import { get, listen, set } from "./state.js";
@@ -61,7 +61,9 @@ function chart(key, steps, line, dots) {
     : line.length
     ? number(key, line.at(-1))
     : "";
-  const gridLine = (t) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }),
+  const gridLine = (
+    t,
+  ) => [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(t), y2: y(t), class: "grid" }),
     svg("text", { x: LEFT - 6, y: y(t), class: "axis", "text-anchor": "end", "dominant-baseline": "central" },
       tick(key, t))];
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "curve", role: "img",
@@ -96,13 +98,8 @@ function charts(reply) {
 
 // The masks at one evaluation: bars of what the model would say.
 function guesses(evaluation) {
-  return evaluation.watched.map((w) =>
-    h("section", {}, h("h3", {}, w.text), w.masks.map((mask) =>
-      h("ol", { class: "bars" }, mask.map((g) =>
-        h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * g.score)}%` } }),
-          h("span", {}, g.token), h("span", { class: "number" }, percent(g.score)))
-      ))
-    ))
+  return evaluation.watched.flatMap((w) =>
+    w.masks.map((mask) => bars(w.text, mask.map((g) => [g.token, g.score, percent(g.score)])))
   );
 }
 

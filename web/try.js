@@ -1,5 +1,5 @@
 // What models are for: each task where a served model can do it; otherwise, which kind of model can.
-import { button, field, h, replace, say, select, svg, tableDetails, table } from "./dom.js";
+import { bars, button, field, h, replace, select, svg, table } from "./dom.js";
 import { inkOn, palette, rgb, shade } from "./colors.js";
 import { percent } from "./numbers.js";
 import { askJson, info, task } from "./service.js";
@@ -42,21 +42,13 @@ function able(models, needs) {
   );
 }
 
-function bars(title, list) {
-  return h("section", {}, h("h3", {}, title),
-    h("ol", { class: "bars" },
-      list.map(([label, score]) =>
-        h("li", {}, h("span", { class: "bar", style: { width: `${Math.round(100 * Math.max(0, score))}%` } }),
-          h("span", {}, label), h("span", { class: "number" }, percent(score)))
-      )));
-}
-
 async function fillMask([text], model) {
   const reply = await task("fill-mask", text, { model, parameters: { top_k: 8 } });
   const masks = Array.isArray(reply[0]) ? reply : [reply];
   return h("div", { class: "lists" },
     masks.map((list, i) =>
-      bars(masks.length > 1 ? `mask ${i + 1}` : "[MASK] is", list.map((one) => [one.token_str, one.score]))
+      bars(masks.length > 1 ? `mask ${i + 1}` : "[MASK] is",
+        list.map((one) => [one.token_str, one.score, percent(one.score)]))
     ));
 }
 
@@ -82,19 +74,22 @@ async function answer([question, context], model) {
   return [
     h("p", { class: "marked" }, letters.slice(0, best.start).join(""),
       h("mark", {}, letters.slice(best.start, best.end).join("")), letters.slice(best.end).join("")),
-    h("div", { class: "lists" }, bars("answers", list.map((a) => [a.answer || "none", a.score]))),
+    h("div", { class: "lists" }, bars("answers", list.map((a) => [a.answer || "none", a.score, percent(a.score)]))),
   ];
 }
 
 async function classify([text], model) {
   let list = await task("text-classification", text, { model, parameters: { top_k: 10 } });
   while (Array.isArray(list[0])) list = list[0];
-  return h("div", { class: "lists" }, bars("the text is", list.map((one) => [one.label, one.score])));
+  return h("div", { class: "lists" },
+    bars("the text is", list.map((one) => [one.label, one.score, percent(one.score)])));
 }
 
 async function nextSentence(pair, model) {
   const [one] = await askJson("next-sentence", { pairs: [pair], model });
-  return h("div", { class: "lists" }, bars("the second", [["follows", one.is_next], ["does not", 1 - one.is_next]]));
+  return h("div", { class: "lists" }, bars("the second", [["follows", one.is_next], ["does not", 1 - one.is_next]].map((
+    [label, share],
+  ) => [label, share, percent(share)])));
 }
 
 async function surprise([text], model) {
@@ -105,8 +100,11 @@ async function surprise([text], model) {
   const marked = (t) => {
     const at = shade(-t.log_probability / most), [, its, guess, best] = row(t);
     const style = { background: rgb(colors, at), color: inkOn(colors, at) };
-    return [h("span", { class: "surprise", style, title: `${t.token}: ${its}; likeliest ${guess} ${best}` },
-      t.token.replace(/^##/, "·")), " "];
+    return [
+      h("span", { class: "surprise", style, title: `${t.token}: ${its}; likeliest ${guess} ${best}` },
+        t.token.replace(/^##/, "·")),
+      " ",
+    ];
   };
   const perplexity = one.perplexity?.toFixed(1) ?? "–";
   return [h("p", { class: "marked" }, one.scores.map(marked)),

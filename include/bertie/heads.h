@@ -26,6 +26,7 @@ struct HeadShares {
   double cls = 0, sep = 0, punctuation = 0, previous = 0, next = 0, self = 0;
   double entropy = 0;   // of the weights of a token, in nats: 0 looks at one token, log n at all alike
   double distance = 0;  // in tokens
+  bool pruned = false;  // it is not there, and all of these are 0
 };
 
 // The head that finds a relation best. A word's prediction is the other word that it looks at most: attention
@@ -47,7 +48,7 @@ struct RelationScore {
 struct HeadAblation {
   size_t tokens = 0;            // that were masked
   double loss = 0;              // with all heads
-  std::vector<double> without;  // (layers, heads): the loss without this one
+  std::vector<double> without;  // (layers, heads): the loss without this one; NaN where it was pruned
 };
 
 struct HeadsReport {

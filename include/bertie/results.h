@@ -64,16 +64,22 @@ struct Embedding {
   std::vector<float> values;
   size_t tokens = 0;       // that were read
   bool truncated = false;  // the text had more
+  size_t windows = 1;      // that it went in
 };
 
 // The same, where the numbers went into a matrix of the caller's.
 struct EmbeddedRow {
   size_t tokens = 0;
   bool truncated = false;
+  size_t windows = 1;
 };
 
 struct EmbedOptions {
   std::optional<bool> normalize = {};  // to length 1; nothing: as the model's files say
+  std::string_view prefix = {};        // goes before each text: "query: ", as some models want it
+  // A text of more tokens than the model takes goes in windows, and its vector is the mean of theirs, weighed by
+  // their tokens. Without it, such a text is cut.
+  bool windows = false;
   ProgressCallback progress = {};
 };
 

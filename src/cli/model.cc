@@ -50,6 +50,16 @@ Needs needs_of(Work work) {
   return {{}, "bertie-mini"};
 }
 
+// That of --pooling; whether vectors have length 1 stays as it is.
+Pooling pooling_of(const Settings& settings, const Pooling& files) {
+  const auto is = [&](PoolingKind kind) { return *settings.pooling == int(kind); };
+  return {.cls = is(PoolingKind::kCls),
+          .mean = is(PoolingKind::kMean),
+          .max = is(PoolingKind::kMax),
+          .mean_sqrt_length = is(PoolingKind::kMeanSqrtLength),
+          .normalize = files.normalize};
+}
+
 }  // namespace
 
 bool is_embedded(Work work) {
@@ -101,6 +111,12 @@ ModelFiles tokenizer_files(const Settings& settings) {
   }
 }
 
+std::string short_model_name(const Settings& settings) {
+  std::string name = model_name(settings);
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name.substr(name.find_last_of('/') + 1);
+}
+
 ModelFiles model_files(const Settings& settings, Work work) {
   if (!names_model(settings)) return model_name(settings, work);
   const ModelFiles files = tokenizer_files(settings);
@@ -116,6 +132,13 @@ WeightFormat weight_format(const Settings& settings) {
   return WeightFormat(settings.precision.value_or(int(WeightFormat::kFloat32)));
 }
 
+EmbedOptions embed_options(const Settings& settings, ProgressCallback progress) {
+  EmbedOptions options{.windows = settings.windows, .progress = std::move(progress)};
+  if (settings.normalize) options.normalize = true;
+  if (settings.prefix) options.prefix = *settings.prefix;
+  return options;
+}
+
 TextModel load_model(const Settings& settings, Work work) {
   TextModel model = load(
       model_files(settings, work),
@@ -129,6 +152,7 @@ TextModel load_model(const Settings& settings, Work work) {
            },
        .format = weight_format(settings)});
   if (const std::optional<Head> head = head_for(work)) model.require(*head);
+  if (settings.pooling) model = model.with_pooling(pooling_of(settings, model.pooling()));
   if (settings.without)
     model = model.without(heads_named(*settings.without, "without", model.model().config()));
   return model;

@@ -22,15 +22,19 @@ bool names_model(const Settings& settings);  // false: the embedded one is meant
 // As it was given, or else the name of the embedded one that does this work: a UsageError that says how to
 // get a model that does it where none of them can.
 std::string model_name(const Settings& settings, Work work = Work::kRead);
+std::string short_model_name(const Settings& settings);  // the last part of it
 // Its files: a folder's, given by its path or by a name in the cache, or embedded ones. Error where they are
 // not there.
 ModelFiles model_files(const Settings& settings, Work work = Work::kRead);  // with config.json
 ModelFiles tokenizer_files(const Settings& settings);                       // perhaps nothing but a tokenizer
 
 WeightFormat weight_format(const Settings& settings);  // --precision
-// The model, with --threads, --max-length, --precision, --without and --strict; an Error where it cannot do
+// The model, with --threads, --max-length, --precision, --pooling, --without and --strict; an Error where it cannot do
 // the work.
 TextModel load_model(const Settings& settings, Work work = Work::kRead);
+
+// --normalize, --prefix and --windows. What it refers to is the settings'.
+EmbedOptions embed_options(const Settings& settings, ProgressCallback progress = {});
 
 // "5-3,7": layer 5's head 3 and all heads of layer 7, counted from 1, as numbers from 0; UsageError, about
 // this option, where that is not what it says or the model has no such head.

@@ -98,6 +98,30 @@ Option precision_option(std::string_view help) {
                       {"bf16", "16 bits, bfloat", int(WeightFormat::kBFloat16)}}};
 }
 
+std::vector<Option> vector_options() {
+  return {{.name = "pooling",
+           .argument = "HOW",
+           .help = "how tokens become one vector",
+           .standard = "as the model's files say, or else mean",
+           .to = &Settings::pooling,
+           .choices = {{"cls", "the first token's vector", int(PoolingKind::kCls)},
+                       {"mean", "the mean of all", int(PoolingKind::kMean)},
+                       {"max", "the largest of each number", int(PoolingKind::kMax)},
+                       {"mean-sqrt-length", "the sum over the root of how many there are",
+                        int(PoolingKind::kMeanSqrtLength)}}},
+          {.name = "normalize",
+           .help = "vectors of length 1, also where the model's files do not say so",
+           .to = &Settings::normalize},
+          {.name = "prefix",
+           .argument = "TEXT",
+           .help = "goes before each text, as some models want it: \"passage: \"",
+           .to = &Settings::prefix},
+          {.name = "windows",
+           .help = "a text that is longer than the model takes goes in windows, and gets the mean of their vectors, "
+                   "instead of being cut",
+           .to = &Settings::windows}};
+}
+
 Option force_option() {
   return {.name = "force", .help = "replace a file that is there", .to = &Settings::force};
 }
@@ -172,21 +196,23 @@ std::vector<Command> other_commands() {
            "Prints a JSON object a line; on a terminal, a summary a line. With --npy, all vectors go into "
            "one array of shape (texts, dimension), which appears under its name when it is complete, or "
            "with the rows that are done when it is stopped with Ctrl-C.",
-       .options = {table_file_option(),
-                   column_option(),
-                   format_option(),
-                   {.name = "npy",
-                    .argument = "FILE",
-                    .help = "write the vectors to FILE, for NumPy",
-                    .to = &Settings::npy},
-                   force_option(),
-                   cut_option(),
-                   precision_option()},
+       .options = chapters({{table_file_option(),
+                             column_option(),
+                             format_option(),
+                             {.name = "npy",
+                              .argument = "FILE",
+                              .help = "write the vectors to FILE, for NumPy",
+                              .to = &Settings::npy},
+                             force_option()},
+                            vector_options(),
+                            {cut_option(), precision_option()}}),
        .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file texts.txt --npy vectors.npy",
                      "a file, for NumPy"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file reviews.csv --column review --format csv",
                      "a column of a table, and a table"},
+                    {"bertie embed -m intfloat/e5-small-v2 --prefix \"passage: \" --windows --file pages.txt --npy pages.npy",
+                     "long texts, for a model that wants a prefix"},
                     {"cat texts.txt | bertie embed -m all-MiniLM-L6-v2 | gzip > vectors.jsonl.gz",
                      "in a pipe"}},
        .run = embed_command},

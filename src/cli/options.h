@@ -19,6 +19,8 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+enum class PoolingKind { kCls, kMean, kMax, kMeanSqrtLength };
+
 // Everything that may be set on the command line. What was not set is empty.
 struct Settings {
   std::vector<std::string> words;  // what is neither an option nor the command
@@ -31,6 +33,9 @@ struct Settings {
 
   std::vector<std::string> files;
   std::optional<std::string> pair, vocab, npy, query;
+  std::optional<int> pooling;  // vectors: PoolingKind
+  bool normalize = false, windows = false;
+  std::optional<std::string> prefix, query_prefix;
   std::optional<std::string> html, svg, png;  // attend
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
@@ -166,6 +171,7 @@ Option file_option();                                                          /
 Option table_file_option();  // the same for commands that read tables too,
 Option column_option();      // with --column
 Option format_option();      // --format
+std::vector<Option> vector_options();  // --pooling, --normalize, --prefix, --windows
 Option force_option();       // --force, of commands that write files
 Option without_option();     // --without, of commands that take a model without some heads
 Option rollout_option(), gradient_option(), mask_option();  // of attend

@@ -82,7 +82,7 @@ HeadAblation ablate_heads(const TextModel& model, std::span<const HeadText> text
   out.loss = loss(model);
   for (size_t layer = 0; layer < config.depth(); ++layer)
     for (size_t head = 0; head < config.heads; ++head)
-      out.without.push_back(config.has_head(layer, head) ? loss(model.without({{layer, head}})) : out.loss);
+      out.without.push_back(config.has_head(layer, head) ? loss(model.without({{layer, head}})) : NAN);
   return out;
 }
 

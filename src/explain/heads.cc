@@ -129,6 +129,8 @@ HeadsReport analyze(const TextModel& model, std::vector<HeadText> texts, const H
   };
 
   report.shares.resize(every);
+  for (size_t i = 0; i < every; ++i)
+    report.shares[i].pruned = !config.has_head(i / config.heads, i % config.heads);
   Divergence divergence(every, options.similarity_rows, texts.size());
   RelationCounts counts(texts, config);
   Team team(model.threads());

@@ -72,6 +72,7 @@ std::string to_json(const HeadsReport& r, std::string_view model) {
     json.field("cls", s.cls).field("sep", s.sep).field("punctuation", s.punctuation);
     json.field("previous", s.previous).field("next", s.next).field("self", s.self);
     json.field("entropy", s.entropy).field("distance", s.distance);
+    if (s.pruned) json.field("pruned", true);
     if (r.ablation) json.field("loss_without", r.ablation->without[i]);
     json.end_object();
   }

@@ -1,5 +1,5 @@
-// What attention adds up to, and what it does to a prediction: rollout, and gradient × attention. What heads do over
-// many sentences, where a model's files say it.
+// What attention adds up to, and what it does to a prediction: rollout, and gradient × attention. What heads
+// do over many sentences, where a model's files say it.
 #include "serve/heads.h"
 
 #include <fmt/format.h>
@@ -157,6 +157,8 @@ Async<HttpReply> report_names(Call& call) {
 
 Async<HttpReply> report(Call& call) {
   const ModelPointer model = call.service.models.find(call.below);
+  if (model->bad_heads)
+    throw RequestError(404, "the heads.json of this model is not what `bertie heads --json` prints of it");
   if (model->heads.empty()) throw RequestError(404, "nothing is known of this model's heads");
   co_return json_reply(model->heads);
 }

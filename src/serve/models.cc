@@ -24,14 +24,30 @@ std::map<std::string, std::string> prompts_of(const ModelFiles& files) {
   return prompts;
 }
 
+// A file that is still being written, or is of another model, keeps nothing else from being served.
+bool is_heads_report(const ModelFiles& files, const Config& config) {
+  try {
+    const nlohmann::json report = io::parse_json(files.read(kHeads).text(), kHeads);
+    const size_t all = config.depth() * config.heads;
+    return report.is_object() && report.value("layers", size_t{0}) == config.depth() &&
+           report.value("heads", size_t{0}) == config.heads && report.contains("shares") &&
+           report["shares"].is_array() && report["shares"].size() == all && report.contains("relations") &&
+           report["relations"].is_array();
+  } catch (const Error&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {  // a field of another type
+    return false;
+  }
+}
+
 ModelPointer load_one(const std::string& name, const ModelFiles& files, const ServeOptions& options) {
   const TextModel all = bertie::load(
       files, {.threads = options.threads, .max_length = options.max_length, .format = options.format});
   ServedModel served{.name = name, .all = all, .one = all.with_threads(1), .loaded_at = std::time(nullptr)};
   if (files.has(kPrompts)) served.prompts = prompts_of(files);
   if (files.has(kHeads)) {
-    served.heads = files.read(kHeads).text();
-    (void)io::parse_json(served.heads, files.name_of(kHeads));  // Error where it is not JSON
+    served.bad_heads = !is_heads_report(files, all.model().config());
+    if (!served.bad_heads) served.heads = files.read(kHeads).text();
   }
   // The first call of each packs what it needs, and shows whether there are vectors.
   try {

@@ -16,7 +16,9 @@ struct ServedModel {
   int64_t loaded_at = 0;  // seconds since 1970
   std::map<std::string, std::string> prompts =
       {};  // sentence-transformers': a name, and what goes before texts
-  std::string heads = {};  // what `bertie heads --json` said of it, if its files have that: heads.json
+  // What `bertie heads --json` said of it, if its files have that: heads.json. Or that they have another thing.
+  std::string heads = {};
+  bool bad_heads = false;
 
   // A cross-encoder: one number for a pair of texts.
   bool reranks() const { return all.can(Head::kClassify) && all.model().config().labels.size() == 1; }

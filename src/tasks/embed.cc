@@ -41,21 +41,32 @@ void normalize(std::span<float> v) {
   for (float& x : v) x = float(x / length);
 }
 
-// Pooling, dense modules, normalization: (n, C) to one vector, into `out`.
-void sentence_vector(Matrix<const float> rows, const Modules& modules, std::optional<bool> to_length_1,
-                     std::vector<float>& scratch, float* out) {
+// Pooling and dense modules: (n, C) to one vector, into `out`.
+void sentence_vector(Matrix<const float> rows, const Pooling& pooling, std::span<const DenseModule> modules,
+                     std::vector<float>& scratch, std::span<float> out) {
   Team inline_team;
-  scratch.resize(modules.pooled_size(rows.cols()));
-  pool(rows, modules.pooling, scratch);
-  for (const DenseModule& dense : modules.dense) {
+  scratch.resize(pooled_size(pooling, rows.cols()));
+  pool(rows, pooling, scratch);
+  for (const DenseModule& dense : modules) {
     std::vector<float> next(dense.linear.outputs);
     kernels::linear_forward({scratch.data(), 1, scratch.size()}, dense.linear, dense.activation,
                             {next.data(), 1, next.size()}, inline_team);
     scratch = std::move(next);
   }
   check_finite({scratch.data(), 1, scratch.size()});
-  if (to_length_1.value_or(modules.pooling.normalize)) normalize(scratch);
-  std::copy(scratch.begin(), scratch.end(), out);
+  std::copy(scratch.begin(), scratch.end(), out.begin());
+}
+
+// The mean of windows' vectors, weighed by their tokens; of one it is its own.
+void mean_of_windows(Matrix<const float> vectors, std::span<const size_t> tokens, std::span<float> out) {
+  if (vectors.rows() == 1) return void(std::copy_n(vectors.row(0), out.size(), out.begin()));
+  double all = 0;
+  for (const size_t n : tokens) all += double(n);
+  for (size_t c = 0; c < out.size(); ++c) {
+    double sum = 0;
+    for (size_t w = 0; w < vectors.rows(); ++w) sum += double(vectors(w, c)) * double(tokens[w]);
+    out[c] = float(sum / all);
+  }
 }
 
 }  // namespace
@@ -63,27 +74,49 @@ void sentence_vector(Matrix<const float> rows, const Modules& modules, std::opti
 void TextModel::State::embed(size_t inputs, Matrix<float> out, const EmbedOptions& options,
                              const std::function<void(Worker&, size_t input)>& add) const {
   if (loaded->modules_error) throw *loaded->modules_error;
-  const Modules& modules = loaded->modules;
-  const size_t size = modules.output_size(model().config().hidden);
+  const size_t size = dimension();
   if (out.rows() != inputs || out.cols() != size)
     throw Error(fmt::format("embed: out must be {} × {}, not {} × {}", inputs, size, out.rows(), out.cols()));
   const auto worker = take_worker();
-  run_work(*worker, {.head = {},
-                     .inputs = inputs,
-                     .add = [&](size_t i) { add(*worker, i); },
-                     .use =
-                         [&](size_t i, size_t, Matrix<const float> rows) {
-                           sentence_vector(rows, modules, options.normalize, worker->scores, out.row(i));
-                         },
-                     .progress = options.progress});
+  std::vector<float> vectors;  // of the sequences that are at work
+  std::vector<size_t> tokens;
+  run_work(*worker,
+           {.head = {},
+            .inputs = inputs,
+            .add = [&](size_t i) { add(*worker, i); },
+            .use =
+                [&](size_t, size_t sequence, Matrix<const float> rows) {
+                  vectors.resize(worker->sequences.size() * size), tokens.resize(worker->sequences.size());
+                  tokens[sequence] = rows.rows();
+                  sentence_vector(rows, pooling(), loaded->modules.dense, worker->scores,
+                                  std::span(vectors).subspan(sequence * size, size));
+                },
+            .finish =
+                [&](size_t i, size_t first, size_t end) {
+                  const std::span<float> row(out.row(i), size);
+                  mean_of_windows({&vectors[first * size], end - first, size},
+                                  std::span(tokens).subspan(first, end - first), row);
+                  if (options.normalize.value_or(pooling().normalize)) normalize(row);
+                },
+            .progress = options.progress});
 }
 
 std::vector<EmbeddedRow> TextModel::embed(const Texts& texts, Matrix<float> out,
                                           const EmbedOptions& options) const {
   std::vector<EmbeddedRow> report(texts.size());
+  const size_t most = state_->embed_length();
+  std::string with_prefix;
   state_->embed(texts.size(), out, options, [&](Worker& worker, size_t i) {
-    add_cut(worker, tokenizer(), texts[i], state_->embed_length());
+    std::string_view text = texts[i];
+    if (!options.prefix.empty()) text = with_prefix = std::string(options.prefix) + std::string(text);
+    tokenizer().encode_into(text, {.max_length = most}, worker.encoding);
     report[i] = {.tokens = worker.encoding.size(), .truncated = worker.encoding.truncated};
+    if (!options.windows || !report[i].truncated) return worker.sequences.add(worker.encoding);
+    report[i] = {.windows = 0};
+    for (const Encoding& window : tokenizer().encode_windows(text, {.max_length = most})) {
+      worker.sequences.add(window);
+      report[i].tokens += window.size(), ++report[i].windows;
+    }
   });
   return report;
 }
@@ -136,7 +169,8 @@ std::vector<Embedding> TextModel::embed(const Texts& texts, const EmbedOptions& 
   for (size_t i = 0; i < all.size(); ++i)
     all[i] = {.values = {values.begin() + ptrdiff_t(i * size), values.begin() + ptrdiff_t((i + 1) * size)},
               .tokens = rows[i].tokens,
-              .truncated = rows[i].truncated};
+              .truncated = rows[i].truncated,
+              .windows = rows[i].windows};
   return all;
 }
 

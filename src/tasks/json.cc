@@ -55,13 +55,14 @@ std::string_view name_of(FinishReason reason) {
 }  // namespace
 
 std::string to_json(const Embedding& e, const JsonInput& input) {
-  return to_json(e.values, {.tokens = e.tokens, .truncated = e.truncated}, input);
+  return to_json(e.values, {.tokens = e.tokens, .truncated = e.truncated, .windows = e.windows}, input);
 }
 
 std::string to_json(std::span<const float> vector, const EmbeddedRow& row, const JsonInput& input) {
   return object(input, [&](JsonWriter& json) {
     json.field("vector", vector);
     add_reading(json, row);
+    if (row.windows > 1) json.field("windows", row.windows);
   });
 }
 

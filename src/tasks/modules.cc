@@ -94,8 +94,12 @@ DenseModule read_dense(const ModelFiles& files, size_t inputs) {
 
 }  // namespace
 
-size_t Modules::pooled_size(size_t hidden) const {
+size_t pooled_size(const Pooling& pooling, size_t hidden) {
   return hidden * (size_t{pooling.cls} + pooling.mean + pooling.max + pooling.mean_sqrt_length);
+}
+
+size_t Modules::output_size(size_t hidden) const {
+  return dense.empty() ? pooled_size(pooling, hidden) : dense.back().linear.outputs;
 }
 
 ModelFiles transformer_files(const ModelFiles& files) { return files.below(io::transformer_folder(files)); }

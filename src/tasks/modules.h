@@ -26,11 +26,11 @@ struct Modules {
   std::optional<size_t> max_length;  // sentence_bert_config.json's max_seq_length
   bool lowercase = false;            // its do_lower_case
 
-  size_t pooled_size(size_t hidden) const;  // before the dense modules
-  size_t output_size(size_t hidden) const {
-    return dense.empty() ? pooled_size(hidden) : dense.back().linear.outputs;
-  }
+
+  size_t output_size(size_t hidden) const;
 };
+
+size_t pooled_size(const Pooling& pooling, size_t hidden);  // numbers of a vector before the dense modules
 
 // The model and its tokenizer: all the files, or those in the folder below that modules.json names.
 ModelFiles transformer_files(const ModelFiles& files);

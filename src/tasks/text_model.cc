@@ -86,6 +86,19 @@ TextModel TextModel::with_max_length(size_t tokens) const {
   return TextModel(std::make_shared<const State>(std::move(state)));
 }
 
+TextModel TextModel::with_pooling(const Pooling& pooling) const {
+  const Modules& modules = state_->loaded->modules;
+  const size_t hidden = model().config().hidden, size = pooled_size(pooling, hidden);
+  if (size == 0) throw Error("a vector needs one kind of pooling at least", "`pooling` mean", "pooling");
+  if (!modules.dense.empty() && size != pooled_size(modules.pooling, hidden))
+    throw Error(fmt::format("this model's dense modules take {} numbers, and not {}",
+                            pooled_size(modules.pooling, hidden), size),
+                "another `pooling` of the same size, or none", "pooling");
+  State state = *state_;
+  state.other_pooling = pooling;
+  return TextModel(std::make_shared<const State>(std::move(state)));
+}
+
 TextModel TextModel::without(std::span<const WhichHead> heads) const {
   check_heads_exist(heads, model().config());
   State state = *state_;
@@ -98,12 +111,17 @@ TextModel TextModel::without(std::span<const WhichHead> heads) const {
 const std::vector<WhichHead>& TextModel::heads_off() const { return state_->off; }
 const Tokenizer& TextModel::tokenizer() const { return state_->tokenizer(); }
 const Model& TextModel::model() const { return state_->model(); }
-const Pooling& TextModel::pooling() const { return state_->loaded->modules.pooling; }
-size_t TextModel::dimension() const { return state_->loaded->modules.output_size(model().config().hidden); }
+const Pooling& TextModel::pooling() const { return state_->pooling(); }
+size_t TextModel::dimension() const { return state_->dimension(); }
 size_t TextModel::max_length() const { return state_->embed_length(); }
 size_t TextModel::task_max_length() const { return state_->head_length(); }
 int TextModel::threads() const { return state_->workers->threads(); }
 void TextModel::require(Head head) const { state_->require(head); }
+
+size_t TextModel::State::dimension() const {
+  const size_t hidden = model().config().hidden;
+  return loaded->modules.dense.empty() ? pooled_size(pooling(), hidden) : loaded->modules.output_size(hidden);
+}
 
 size_t TextModel::State::embed_length() const {
   if (max_length > 0) return max_length;

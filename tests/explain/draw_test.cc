@@ -78,6 +78,17 @@ TEST(Atlas, OfALongTextIsUnderAMegabyte) {
   EXPECT_LT(to_json(atlas(a), a, {.model = "bert-base-uncased", .text = std::string(4000, 'x')}).size(), 1'000'000u);
 }
 
+TEST(Page, OfHeadsHoldsAHostileRelationAsText) {
+  HeadsReport report;
+  report.layers = report.heads = 1, report.sentences = report.tokens = 1;
+  report.shares.resize(1);
+  report.relations.push_back({.relation = "</script><img src=x>", .by_head = {0.5}});
+  const std::string page = heads_html(report, "<b>model");
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("<b>model"), std::string::npos);
+  EXPECT_NE(page.find("\\u003cimg src=x>"), std::string::npos);
+}
+
 TEST(Page, IsUnder150KilobytesPacked) {
   std::string all;
   for (const PageFile& file : page_files()) all += file.text;

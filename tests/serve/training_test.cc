@@ -113,8 +113,14 @@ TEST(Heads, AModelMayBringWhatIsKnownOfThem) {
   EXPECT_EQ(test::get(server.port(), "/heads/fill-mask-bert").json()["heads"], 2);
   for (const char* other : {"/heads/nli", "/heads/none", "/heads/..%2Ffill-mask-bert"})
     EXPECT_EQ(test::get(server.port(), other).status, 404) << other;
-  const auto broken = with_file("fill-mask-bert", "heads.json", "{\"model\": ");
-  test::expect_error("heads.json", [&] { Server other(serving(broken)); });
+  for (const char* bad : {"", "[]", "{\"layers\": 2, \"heads\": 2}", "{\"layers\": [], \"heads\": \"x\"}"}) {
+    const auto files = with_file("fill-mask-bert", "heads.json", bad);
+    const Server with_bad_file(serving(files));
+    EXPECT_EQ(test::get(with_bad_file.port(), "/heads").json(), json({{"models", json::array()}})) << bad;
+    const test::Reply reply = test::get(with_bad_file.port(), "/heads/small");
+    EXPECT_EQ(reply.status, 404) << bad;
+    EXPECT_NE(reply.body.find("bertie heads --json"), std::string::npos) << reply.body;
+  }
 }
 
 }  // namespace

@@ -208,5 +208,49 @@ TEST(TextModel, KeepsOnlyTheLayersThatAreAskedFor) {
   expect_error("no layer 2: the model has layers 0 to 1", [&] { model.attend("ab", {.layers = {2}}); });
 }
 
+TEST(TextModel, APrefixGoesBeforeEachText) {
+  const TextModel encoder = MadeUpModel().load();
+  const auto with = encoder.embed({"a b", ""}, {.prefix = "q x "});
+  EXPECT_EQ(with[0].values, encoder.embed("q x a b").values);
+  EXPECT_EQ(with[1].values, encoder.embed("q x ").values);
+}
+
+TEST(TextModel, PoolsAsItIsTold) {
+  const TextModel encoder = MadeUpModel().load();
+  const size_t hidden = encoder.dimension();
+  const TokenVectors tokens = encoder.token_vectors({"a b c d"})[0];
+  const TextModel cls = encoder.with_pooling({.cls = true, .mean = false});
+  EXPECT_EQ(cls.embed("a b c d").values,
+            std::vector<float>(tokens.values.begin(), tokens.values.begin() + ptrdiff_t(hidden)));
+  EXPECT_EQ(encoder.embed("a b c d").values, encoder.with_pooling(encoder.pooling()).embed("a b c d").values);
+  const TextModel both = encoder.with_pooling({.cls = true, .mean = false, .max = true, .normalize = true});
+  EXPECT_EQ(both.dimension(), 2 * hidden);
+  const std::vector<float> v = both.embed("a b c d").values;
+  double squares = 0;
+  for (float x : v) squares += double(x) * double(x);
+  EXPECT_NEAR(squares, 1, 1e-6);
+  float most = tokens.values[0];
+  for (size_t t = 1; t < tokens.tokens; ++t) most = std::max(most, tokens.values[t * hidden]);
+  EXPECT_NEAR(v[hidden] / v[0], most / tokens.values[0], 1e-4);
+  expect_error("one kind of pooling", [&] { encoder.with_pooling({.mean = false}); });
+}
+
+TEST(TextModel, LongTextsGoInWindowsWhereThatIsAskedFor) {
+  const TextModel encoder = MadeUpModel().load().with_max_length(6);
+  const std::string text = "a b c d e f g h i j";  // [CLS] and [SEP] leave four in a window: a-d, e-h, i-j
+  const auto mixed = encoder.embed({"a b", text, "c"}, {.windows = true});
+  EXPECT_EQ(mixed[0].values, encoder.embed("a b").values);
+  EXPECT_EQ(mixed[0].windows, 1u);
+  EXPECT_EQ(mixed[1].windows, 3u);
+  EXPECT_EQ(mixed[1].tokens, 16u);
+  EXPECT_FALSE(mixed[1].truncated);
+  const auto parts = encoder.embed({"a b c d", "e f g h", "i j"});
+  for (size_t c = 0; c < encoder.dimension(); ++c)
+    EXPECT_NEAR(mixed[1].values[c],
+                (6 * parts[0].values[c] + 6 * parts[1].values[c] + 4 * parts[2].values[c]) / 16, 1e-6);
+  EXPECT_EQ(encoder.embed({text}, {.windows = true})[0].values, mixed[1].values) << "whoever is beside it";
+  EXPECT_TRUE(encoder.embed(text).truncated) << "without windows it is cut";
+}
+
 }  // namespace
 }  // namespace bertie

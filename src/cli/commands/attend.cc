@@ -50,8 +50,8 @@ void write_pictures(const Settings& settings, const Attention& attention, const 
   };
   write(settings.html, [&] {
     HtmlOptions options{.model = "", .text = text, .pair = {}, .show = drawn(settings)};
-    const std::string name = model_name(settings);
-    options.model = std::string_view(name).substr(name.find_last_of('/') + 1);
+    const std::string name = short_model_name(settings);
+    options.model = name;
     if (settings.pair) options.pair = *settings.pair;
     return attention_html(attention, options);
   });

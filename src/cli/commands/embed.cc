@@ -52,7 +52,7 @@ int embed_command(const Settings& settings) {
          .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
          .failed = npy ? "; their rows are NaN" : ""},
         [&](std::span<const Input> block, const ProgressCallback& progress) {
-          return model.embed(texts_of(block), {.progress = progress});
+          return model.embed(texts_of(block), embed_options(settings, progress));
         },
         [&](const Input& input, const Embedding& embedding) {
           truncated += embedding.truncated;

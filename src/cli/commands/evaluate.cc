@@ -210,6 +210,7 @@ int evaluate_command(const Settings& settings) {
   if (settings.each)
     refuse({{settings.compare.has_value(), "compare"},
             {settings.without.has_value(), "without"},
+            {settings.bootstrap.has_value(), "bootstrap"},
             {settings.errors.has_value(), "errors"},
             {settings.predictions.has_value(), "predictions"}},
            "not for --each-head");

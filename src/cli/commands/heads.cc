@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <sstream>
 
 #include "bertie/draw.h"
@@ -47,10 +46,13 @@ void print_shares(const HeadsReport& r, bool each, const Style& style) {
   Table table(headings, "rrrrrrrrr");
   for (size_t l = 0; l < r.layers; ++l) {
     HeadShares mean;
+    double there = 0;
+    for (size_t h = 0; h < r.heads; ++h) there += !r.at({l, h}).pruned;
     for (size_t h = 0; h < r.heads; ++h) {
       const HeadShares& s = r.at({l, h});
+      if (s.pruned) continue;
       if (each) table.add(cells(fmt::format("{}-{}", l + 1, h + 1), s));
-      for (const Column& c : kColumns) mean.*c.of += s.*c.of / double(r.heads);
+      for (const Column& c : kColumns) mean.*c.of += s.*c.of / there;
     }
     if (!each) table.add(cells(std::to_string(l + 1), mean));
   }
@@ -61,8 +63,9 @@ void print_shares(const HeadsReport& r, bool each, const Style& style) {
   Table best({"at", "heads"}, "ll");
   for (const Column& c : kColumns) {
     if (!c.is_share) continue;
-    std::vector<size_t> order(r.shares.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<size_t> order;
+    for (size_t i = 0; i < r.shares.size(); ++i)
+      if (!r.shares[i].pruned) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return r.shares[a].*c.of > r.shares[b].*c.of; });
     std::string heads;
@@ -236,8 +239,7 @@ int heads_command(const Settings& settings) {
   line.finish(fmt::format("{} sentences, {} tokens in {:.1f} s", with_commas(report.sentences),
                           with_commas(report.tokens), line.seconds()));
   if (settings.html) {
-    const std::string name = model_name(settings);
-    write_file(*settings.html, heads_html(report, std::string_view(name).substr(name.find_last_of('/') + 1)));
+    write_file(*settings.html, heads_html(report, short_model_name(settings)));
   }
   if (settings.json) print(to_json(report, model_name(settings)) + "\n");
   if (settings.json || settings.html) return 0;

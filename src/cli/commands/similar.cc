@@ -82,7 +82,13 @@ int similar_command(const Settings& settings) {
   const TextModel model = load_model(settings);
   size_t cut_texts = 0;
   std::vector<float> query, all;
-  if (settings.query) query = model.embed(*settings.query).values;
+  if (settings.query_prefix && !settings.query)
+    throw UsageError("--query-prefix is for --query", "--query TEXT");
+  if (settings.query) {
+    EmbedOptions options = embed_options(settings);
+    options.prefix = settings.query_prefix ? *settings.query_prefix : std::string_view();
+    query = model.embed({*settings.query}, options)[0].values;
+  }
   Best best(settings.top.value_or(10));
   std::vector<Input> texts;
   const int code = for_each_input(
@@ -92,7 +98,7 @@ int similar_command(const Settings& settings) {
           throw UsageError(
               fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
               "--query TEXT ranks any number of texts");
-        return model.embed(texts_of(block), {.progress = progress});
+        return model.embed(texts_of(block), embed_options(settings, progress));
       },
       [&](const Input& input, const Embedding& embedding) {
         cut_texts += embedding.truncated;

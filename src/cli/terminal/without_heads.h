@@ -12,7 +12,7 @@ struct WithoutHeads {
   bool lower_is_better = false;
   double with_all = 0;
   size_t heads = 0;             // of a layer
-  std::vector<double> without;  // (layers, heads)
+  std::vector<double> without;  // (layers, heads); NaN where a head was pruned
 };
 
 void print_without_heads(const WithoutHeads& a, const Style& style);
