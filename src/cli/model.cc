@@ -132,6 +132,16 @@ WeightFormat weight_format(const Settings& settings) {
   return WeightFormat(settings.precision.value_or(int(WeightFormat::kFloat32)));
 }
 
+std::string name_of(const Pooling& pooling) {
+  std::string name;
+  for (const auto& [on, one] : {std::pair(pooling.cls, "cls"),
+                                {pooling.max, "max"},
+                                {pooling.mean, "mean"},
+                                {pooling.mean_sqrt_length, "mean-sqrt-length"}})
+    if (on) name += (name.empty() ? "" : "+") + std::string(one);
+  return name;
+}
+
 EmbedOptions embed_options(const Settings& settings, ProgressCallback progress) {
   EmbedOptions options{.windows = settings.windows, .progress = std::move(progress)};
   if (settings.normalize) options.normalize = true;

@@ -33,6 +33,7 @@ WeightFormat weight_format(const Settings& settings);  // --precision
 // the work.
 TextModel load_model(const Settings& settings, Work work = Work::kRead);
 
+std::string name_of(const Pooling& pooling);  // as --pooling has it: "mean"; several with a + between them
 // --normalize, --prefix and --windows. What it refers to is the settings'.
 EmbedOptions embed_options(const Settings& settings, ProgressCallback progress = {});
 

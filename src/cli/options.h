@@ -35,7 +35,8 @@ struct Settings {
   std::optional<std::string> pair, vocab, npy, query;
   std::optional<int> pooling;  // vectors: PoolingKind
   bool normalize = false, windows = false;
-  std::optional<std::string> prefix, query_prefix;
+  std::optional<std::string> prefix, query_prefix, index;
+  std::optional<int> numbers;  // VectorNumbers
   std::optional<std::string> html, svg, png;  // attend
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
@@ -218,6 +219,7 @@ std::string spelling(const Option& option);
 int tokenize_command(const Settings& settings);
 int embed_command(const Settings& settings);
 int similar_command(const Settings& settings);
+int index_command(const Settings& settings);
 int fill_mask_command(const Settings& settings);
 int next_sentence_command(const Settings& settings);
 int score_command(const Settings& settings);

@@ -218,7 +218,8 @@ TEST(TextModel, APrefixGoesBeforeEachText) {
 TEST(TextModel, PoolsAsItIsTold) {
   const TextModel encoder = MadeUpModel().load();
   const size_t hidden = encoder.dimension();
-  const TokenVectors tokens = encoder.token_vectors({"a b c d"})[0];
+  const std::vector<std::string> texts{"a b c d"};
+  const TokenVectors tokens = encoder.token_vectors(texts)[0];
   const TextModel cls = encoder.with_pooling({.cls = true, .mean = false});
   EXPECT_EQ(cls.embed("a b c d").values,
             std::vector<float>(tokens.values.begin(), tokens.values.begin() + ptrdiff_t(hidden)));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bertie/similarity.h"
+#include "bertie/vector_index.h"
 #include "cli/task.h"
 #include "cli/terminal/table.h"
 
@@ -75,9 +76,45 @@ void print_matrix(const Settings& settings, std::span<const Input> texts, std::s
           cut(printable(texts[i].a.substr(0, 400)), output_width() - std::min<size_t>(output_width(), 7)));
 }
 
+// Queries through the model that the index was made with, and what is nearest to each.
+int search_index(Settings settings) {
+  const VectorIndex index(*settings.index);
+  const VectorIndexOptions& made = index.options();
+  if (!names_model(settings)) settings.model = made.model;
+  if (settings.query) settings.words.insert(settings.words.begin(), *settings.query);
+  refuse({{settings.prefix.has_value(), "prefix"}}, "for texts that are still to be embedded: --query-prefix is the query's");
+  Inputs inputs(settings);
+  const TextModel model = load_model(settings);
+  if (model.dimension() != index.dimension() || name_of(model.pooling()) != made.pooling)
+    throw UsageError(fmt::format("the index was made with {}, {} pooling and {} numbers; this model gives {}, {}",
+                                 printable(made.model), printable(made.pooling), index.dimension(),
+                                 name_of(model.pooling()), model.dimension()),
+                     fmt::format("the same model and --pooling {}", printable(made.pooling)));
+  const std::string prefix = settings.query_prefix.value_or("");
+  size_t truncated = 0, shown = 0;
+  const int code = for_each_input(
+      settings, inputs, {.what = "queries"},
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        EmbedOptions options = embed_options(settings, progress);
+        options.prefix = prefix;
+        return model.embed(texts_of(block), options);
+      },
+      [&](const Input& input, const Embedding& embedding) {
+        truncated += embedding.truncated;
+        if (!settings.json && !inputs.only_one()) print("{}{}\n", shown++ ? "\n" : "", printable(input.a));
+        std::vector<Hit> hits;
+        for (const Ranked& r : index.search(embedding.values, settings.top.value_or(10), model.threads()))
+          hits.push_back({r.index, r.score, std::string(index.text(r.index))});
+        print_ranking(settings, std::move(hits));
+      });
+  warn_if_cut(settings, model, truncated, inputs.count(), "queries", model.max_length());
+  return code;
+}
+
 }  // namespace
 
 int similar_command(const Settings& settings) {
+  if (settings.index) return search_index(settings);
   Inputs inputs(settings);
   const TextModel model = load_model(settings);
   size_t cut_texts = 0;

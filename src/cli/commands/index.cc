@@ -1,0 +1,54 @@
+// bertie index
+#include "bertie/vector_index.h"
+
+#include "cli/output_file.h"
+#include "cli/task.h"
+
+namespace bertie::cli {
+
+int index_command(const Settings& settings) {
+  if (settings.words.empty())
+    throw UsageError("index needs a folder to write to", "bertie index TO --file texts.txt");
+  Settings reading = settings;
+  reading.words.clear();
+  Inputs inputs(reading, TaskKind::kClassify);
+  const TextModel model = load_model(settings);
+  VectorIndexWriter writer(
+      settings.words[0],
+      {.dimension = model.dimension(),
+       .numbers = VectorNumbers(settings.numbers.value_or(int(VectorNumbers::kFloat16))),
+       .model = model_name(settings),
+       .pooling = name_of(model.pooling()),
+       .how = fmt::format("prefix {}; texts of more than {} tokens are {}", in_quotes(settings.prefix.value_or("")),
+                          model.max_length(), settings.windows ? "in windows" : "cut")},
+      settings.resume);
+  const std::vector<float> zeros(model.dimension());
+  const auto fill_to = [&](size_t rows) {  // for inputs that failed
+    while (writer.size() < rows) writer.add(zeros, "");
+  };
+  const size_t before = writer.size();
+  for (Input skipped; inputs.count() < before && inputs.next(skipped);) throw_if_stopped();
+  if (before > 0 && !settings.quiet)
+    report_problem(fmt::format("goes on behind {} texts that are there", with_commas(before)));
+  size_t truncated = 0;
+  const int code = for_each_input(
+      reading, inputs,
+      {.shows_results = false,
+       .where = fmt::format(", to {}", settings.words[0]),
+       .failed = "; their vectors are zeros"},
+      [&](std::span<const Input> block, const ProgressCallback& progress) {
+        writer.flush();  // so that what is done outlives this process
+        return model.embed(texts_of(block), embed_options(settings, progress));
+      },
+      [&](const Input& input, const Embedding& embedding) {
+        truncated += embedding.truncated;
+        fill_to(input.index);
+        writer.add(embedding.values, input.a);
+      });
+  fill_to(inputs.count());
+  writer.commit();
+  warn_if_cut(settings, model, truncated, inputs.count(), "texts", model.max_length());
+  return code;
+}
+
+}  // namespace bertie::cli
