@@ -45,8 +45,10 @@ const Option* find_option(const std::vector<Option>& options, std::string_view n
   return found == options.end() ? nullptr : &*found;
 }
 
-// A field becomes a flag, a function a command; a name that is neither stays as it is.
+// A field becomes a flag, a function a command; a name that is neither stays as it is. Where a name is both, the
+// function has its parentheses: `index()`.
 std::string in_users_words(std::string_view name) {
+  if (name.ends_with("()")) return fmt::format("bertie {}", name.substr(0, name.size() - 2));
   const std::string option = option_name(name);
   bool is_option = find_option(global_options(), option), is_command = false;
   for (const Command& command : commands()) {
@@ -65,7 +67,7 @@ const Option* option_of(std::string_view field, const Command& command) {
 }
 
 std::string with_flags(std::string_view text) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_()";
   std::string out;
   for (size_t open; (open = text.find('`')) != text.npos;) {
     out += text.substr(0, open);

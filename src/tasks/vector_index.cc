@@ -227,8 +227,8 @@ VectorIndex::VectorIndex(const fs::path& folder) {
   const std::string name = (folder / kIndex).string();
   if (!fs::exists(folder / kIndex))
     throw Error(fmt::format("{} is no index", folder.string()),
-                fs::exists(folder / kBegun) ? "one was begun there: `index` with `resume` goes on with it"
-                                            : "`index` makes one");
+                fs::exists(folder / kBegun) ? "one was begun there: `index()` with `resume` goes on with it"
+                                            : "`index()` makes one");
   const nlohmann::json index = io::parse_json(io::MappedFile(folder / kIndex).text(), name);
   constexpr size_t kMost = size_t{1} << 40;
   if (io::get_size(index, "version", name, {}, 1000) != kVersion)

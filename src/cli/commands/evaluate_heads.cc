@@ -17,8 +17,11 @@ int evaluate_each_head(const Settings& settings, const TextModel& model, const s
   ProgressLine line(settings, false);
   const Predictions all = predict(model, data, predicting);
   const NamedScore with_all = score(data, all, scoring).scores[0];
-  WithoutHeads found{
-      .score = with_all.name, .with_all = with_all.value, .heads = config.heads, .without = {}};
+  WithoutHeads found{.score = with_all.name,
+                     .lower_is_better = !with_all.higher_is_better,
+                     .with_all = with_all.value,
+                     .heads = config.heads,
+                     .without = {}};
   for (size_t i = 0; i < every; ++i) {
     throw_if_stopped();
     const WhichHead off{i / config.heads, i % config.heads};

@@ -43,12 +43,15 @@ class Best {
   std::vector<Hit> hits_;
 };
 
-void print_ranking(const Settings& settings, std::vector<Hit> hits) {
+// `query`: which one it is of, where there may be several.
+void print_ranking(const Settings& settings, std::vector<Hit> hits, std::optional<size_t> query = {}) {
   Table table({"rank", "cosine", "", "line", "text"}, "rrlrl");
   for (size_t k = 0; k < hits.size(); ++k) {
     const Hit& hit = hits[k];
     if (settings.json) {
-      print(to_json(Ranked{hit.index, hit.score}, k + 1, {.index = hit.index, .text = hit.text}) + "\n");
+      const JsonInput input{.index = hit.index, .text = hit.text};
+      const std::string line = to_json(Ranked{hit.index, hit.score}, k + 1, input) + "\n";
+      print(query ? fmt::format("{{\"query\":{},{}", *query, line.substr(1)) : line);
     } else {
       table.add({std::to_string(k + 1), fmt::format("{:.4f}", hit.score), pad(bar(hit.score, 12), 12),
                  std::to_string(hit.index + 1), printable(hit.text.substr(0, 400))});
@@ -105,7 +108,7 @@ int search_index(Settings settings) {
         std::vector<Hit> hits;
         for (const Ranked& r : index.search(embedding.values, settings.top.value_or(10), model.threads()))
           hits.push_back({r.index, r.score, std::string(index.text(r.index))});
-        print_ranking(settings, std::move(hits));
+        print_ranking(settings, std::move(hits), input.index);
       });
   warn_if_cut(settings, model, truncated, inputs.count(), "queries", model.max_length());
   return code;
