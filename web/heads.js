@@ -111,7 +111,7 @@ function relationTable(report) {
   ];
   return table(
     "The head that finds each relation best, beside the best fixed offset and the best head with random weights",
-    ["relation", "words", "head", "who looks", "head’s right", "offset", "offset’s right", "random"],
+    ["relation", "words", "head", "looks", "right", "offset", "it is right", "random"],
     report.relations.map(row),
   );
 }
