@@ -1,7 +1,6 @@
 #include "core/parallel.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
 #include <string>
 #include <system_error>
@@ -83,11 +82,6 @@ void Team::work(size_t worker) {
     sleeping_.fetch_sub(1);
     idle = 0;
   }
-}
-
-int available_threads() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace bertie

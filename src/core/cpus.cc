@@ -1,0 +1,93 @@
+#include "core/cpus.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/parallel.h"
+
+namespace bertie {
+namespace fs = std::filesystem;
+namespace {
+
+// Processors of the affinity mask. The kernel's mask may be longer than cpu_set_t.
+int allowed_processors() {
+  for (int processors = 1024; processors <= 1 << 20; processors *= 4) {
+    cpu_set_t* set = CPU_ALLOC(size_t(processors));
+    if (!set) break;
+    const size_t size = CPU_ALLOC_SIZE(size_t(processors));
+    const int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+std::string first_line(const fs::path& file) {
+  std::string line;
+  std::ifstream in(file);
+  std::getline(in, line);
+  return line;
+}
+
+// A number at the front of the text; below 0 where there is none ("max").
+double number_at_front(std::string_view text) {
+  long long number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return double(number);
+}
+
+// What a group and all above it pay for: the least of quota / period, in processors. 0: no limit.
+template <class Limit>
+double least_limit(fs::path group, const fs::path& root, const Limit& limit) {
+  double least = 0;
+  for (;; group = group.parent_path()) {
+    const auto [quota, period] = limit(group);
+    if (quota > 0 && period > 0) least = least > 0 ? std::min(least, quota / period) : quota / period;
+    if (group == root || group == group.parent_path()) return least;
+  }
+}
+
+}  // namespace
+
+int processors_of_groups(const fs::path& groups, const fs::path& mount) {
+  double least = 0;
+  const auto take = [&](double processors) {
+    if (processors > 0) least = least > 0 ? std::min(least, processors) : processors;
+  };
+  std::ifstream in(groups);
+  for (std::string line; std::getline(in, line);) {  // "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
+    const size_t kinds = line.find(':'), path = line.find(':', kinds + 1);
+    if (kinds == line.npos || path == line.npos) continue;
+    const std::string controllers = "," + line.substr(kinds + 1, path - kinds - 1) + ",";
+    const std::string below = line.substr(std::min(line.size(), path + 2));
+    if (controllers == ",,") {
+      take(least_limit(mount / below, mount, [](const fs::path& group) {
+        const std::string max = first_line(group / "cpu.max");  // "150000 100000", or "max 100000"
+        const size_t space = max.find(' ');
+        return std::pair(number_at_front(max), space == max.npos ? 0 : number_at_front(max.substr(space + 1)));
+      }));
+    } else if (controllers.find(",cpu,") != controllers.npos) {
+      for (const char* name : {"cpu", "cpu,cpuacct"})
+        if (const fs::path root = mount / name; fs::exists(root))
+          take(least_limit(root / below, root, [](const fs::path& group) {
+            return std::pair(number_at_front(first_line(group / "cpu.cfs_quota_us")),
+                             number_at_front(first_line(group / "cpu.cfs_period_us")));
+          }));
+    }
+  }
+  return int(std::ceil(std::min(least, 1e6)));
+}
+
+int available_threads() {
+  static const int paid = processors_of_groups("/proc/self/cgroup", "/sys/fs/cgroup");
+  return paid > 0 ? std::min(allowed_processors(), paid) : allowed_processors();
+}
+
+}  // namespace bertie
