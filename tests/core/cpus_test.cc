@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "core/parallel.h"
 #include "support/temp_folder.h"
 
 namespace bertie {
