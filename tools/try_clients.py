@@ -119,16 +119,21 @@ def main():
               tuple(line["answers"][0][key] for key in ("answer", "score", "start")))
         alike = hub("sentence-similarity").sentence_similarity("a river", other_sentences=["a stream", "money"])
         line = command_line(a.bertie, "similar", "--query", "a river", "a stream", "money", model=a.model)
-        check("huggingface_hub: sentence_similarity", near(alike, [r["score"] for r in sorted(line, key=lambda r: r["index"])]), True)
-        choices = hub("zero-shot-classification", "nli").zero_shot_classification("A fine film.", ["praise", "sport", "war"])
-        check("huggingface_hub: zero_shot_classification", near(sum(c.score for c in choices), 1), True)
+        cosines = [r["score"] for r in sorted(line, key=lambda r: r["index"])]
+        check("huggingface_hub: sentence_similarity", float32(alike), float32(cosines))
+        subjects = ["praise", "sport", "war"]
+        choices = hub("zero-shot-classification", "nli").zero_shot_classification("A fine film.", subjects)
+        lines = [command_line(a.bertie, "pair", "--apply", "nothing", "A fine film.", f"This example is {s}.", model=nli)[0] for s in subjects]
+        entailed = numpy.array([next(x["score"] for x in one["labels"] if x["label"] == "entailment") for one in lines])
+        shares = dict(zip(subjects, numpy.exp(entailed) / numpy.exp(entailed).sum()))
+        check("huggingface_hub: zero_shot_classification", near([c.score for c in choices], [shares[c.label] for c in choices]), True)
         written = hub("text-generation", "write").text_generation("Once upon", max_new_tokens=5)
         line = command_line(a.bertie, "generate", "Once upon", "--max-new-tokens", "5", model=GOLDEN / MODELS["write"])[0]
         check("huggingface_hub: text_generation", written, line["generated"])
 
         ranker = cohere.ClientV2(base_url=url, api_key="none")
-        ranked = ranker.rerank(model="rerank", query="river", documents=["a stream", "money"], top_n=2)
-        check("cohere: rerank", sorted(r.index for r in ranked.results), [0, 1])
+        ranked = ranker.rerank(model="vectors", query="a river", documents=["a stream", "money"], top_n=2)
+        check("cohere: rerank", float32([r.relevance_score for r in sorted(ranked.results, key=lambda r: r.index)]), float32(cosines))
     finally:
         server.terminate()
         check("the server ends by itself", server.wait(20), 0)
