@@ -170,6 +170,8 @@ def datasets():
 
 
 def main():
+    write("torch_fuzz", golden("torch/*.*", 16384), [b"collections", b"OrderedDict", b"torch._utils", b"_rebuild_tensor_v2",
+                                                     b"torch", b"FloatStorage", b"storage", b"data.pkl", b"PK\x03\x04"])
     npz = golden("npz/*.npz", 16384)
     write("npz_fuzz", npz, [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07",
                             b"PK\x07\x08", b".npy", b"\x93NUMPY"])

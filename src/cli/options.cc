@@ -358,11 +358,11 @@ std::vector<Command> other_commands() {
        .most_words = 1,
        .summary = "download a model from the hub",
        .about =
-           "Gets what Bertie reads of a model (configuration, tokenizer, safetensors) into the cache that "
+           "Gets what Bertie reads of a model (configuration, tokenizer, weights) into the cache that "
            "Python's huggingface_hub uses, and says where it is. Every file is checked against its SHA sum. "
            "A download that was cut off goes on where it stopped.\n\n"
-           "REVISION is a branch, a tag or a commit. Weights that are pickles are refused: reading them can "
-           "run code.",
+           "REVISION is a branch, a tag or a commit. Where there are no safetensors, pytorch_model.bin is "
+           "taken, which is read as data and never run.",
        .examples = {{"bertie pull sentence-transformers/all-MiniLM-L6-v2", "then --model takes this name"},
                     {"bertie pull google-bert/bert-base-uncased@main", "a branch"},
                     {"HF_TOKEN=... bertie pull organization/private-model", "with a token"}},
@@ -379,14 +379,16 @@ std::vector<Command> other_commands() {
        .words = "FROM TO",
        .most_words = 2,
        .summary = "a checkpoint to a folder of safetensors, under today's names",
-       .about = "Reads a model folder, a .safetensors file (or .safetensors.index.json), or an .npz file, "
+       .about = "Reads a model folder, a .safetensors file, one that torch.save wrote (.bin, .pt, .pth), an index of "
+                "shards (.index.json), or an .npz file, "
                 "and writes the folder TO, whole or not at all: model.safetensors, config.json, the "
                 "tokenizer, and the modules of a sentence-transformers model.\n\n"
                 "Tensors get the names that transformers gives them today. Known are the names of Google's "
                 "BERT and ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The "
                 "optimizer's state, buffers and copies of tied tensors are left out. A tensor that the "
                 "model has no use for is an error, unless --drop or --drop-unknown leaves it out.\n\n"
-                "Pickles (.bin, .pt), TensorFlow, Keras, Flax and ONNX files are not read; the error says "
+                "A pickle is read as data: it may make tensors, and a call to anything else is an error. "
+                "TensorFlow, Keras, Flax and ONNX files are not read; the error says "
                 "which lines of Python make a file that is.",
        .options = {{.name = "dtype",
                     .argument = "TYPE",

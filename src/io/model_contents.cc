@@ -16,7 +16,7 @@ std::string in_folder(const std::string& folder, std::string_view file) {
   return folder.empty() ? std::string(file) : fmt::format("{}/{}", folder, file);
 }
 
-constexpr std::string_view kPickle = "a pickle, which can run any code when it is read";
+constexpr std::string_view kPickle = "a pickle of more than tensors, which can run any code when it is read";
 constexpr std::string_view kTensorFlow = "a part of a TensorFlow checkpoint";
 constexpr std::string_view kToSafetensors =
     "in Python: import torch; from safetensors.torch import save_file; "
@@ -31,9 +31,6 @@ constexpr std::string_view kFromTransformers =
     "from the model that it was made from";
 
 constexpr OtherFormat kOtherFormats[] = {
-    {".bin", kPickle, kToSafetensors},
-    {".pt", kPickle, kToSafetensors},
-    {".pth", kPickle, kToSafetensors},
     {".pkl", kPickle, kToSafetensors},
     {".ckpt", "a TensorFlow checkpoint or a pickle", kFromTensorFlow},
     {".index", kTensorFlow, kFromTensorFlow},
@@ -68,8 +65,8 @@ constexpr OtherFormat kOtherFormats[] = {
               "a model with safetensors");
 }
 
-void add_shards(const ModelFiles& files, const std::string& folder, std::vector<std::string>& wanted) {
-  const std::string index = in_folder(folder, kWeightsIndexFile);
+void add_shards(const ModelFiles& files, const std::string& folder, const std::string& index,
+                std::vector<std::string>& wanted) {
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : weight_map(files, index)) shards.insert(in_folder(folder, shard));
   for (const std::string& shard : shards) {
@@ -90,10 +87,10 @@ std::map<std::string, std::string> weight_map(const ModelFiles& files, std::stri
   std::map<std::string, std::string> shard_of;
   for (const auto& [tensor, shard] : map->items()) {
     const std::string file = shard.is_string() ? shard.get<std::string>() : "";
-    if (!file.ends_with(".safetensors") || file.find('/') != file.npos || !is_safe_path(file))
-      throw Error(fmt::format(
-          "{}: tensor {}: its shard {} is not the plain name of a .safetensors file in this folder", name,
-          quote(tensor), quote(shard.dump(-1, ' ', true))));
+    const std::string_view ending = index.ends_with(kTorchIndexFile) ? ".bin" : ".safetensors";
+    if (!file.ends_with(ending) || file.find('/') != file.npos || !is_safe_path(file))
+      throw Error(fmt::format("{}: tensor {}: its shard {} is not the plain name of a {} file in this folder", name,
+                              quote(tensor), quote(shard.dump(-1, ' ', true)), ending));
     shard_of.emplace(tensor, file);
   }
   return shard_of;
@@ -148,6 +145,12 @@ std::string transformer_folder(const ModelFiles& files) {
   return "";
 }
 
+std::string weights_file(const ModelFiles& files, const std::string& folder) {
+  for (std::string_view file : kWeightsFiles)
+    if (files.has(in_folder(folder, file))) return in_folder(folder, file);
+  return "";
+}
+
 std::vector<std::string> files_read(const ModelFiles& files) {
   std::vector<std::string> found, folders{""};
   try {
@@ -160,12 +163,10 @@ std::vector<std::string> files_read(const ModelFiles& files) {
       if (files.has(in_folder(folder, file))) found.push_back(in_folder(folder, file));
     if (folder.empty() && !transformer_folder(files).empty())
       continue;  // then the weights are not at the top
-    if (files.has(in_folder(folder, kWeightsFile))) {
-      found.push_back(in_folder(folder, kWeightsFile));
-    } else if (files.has(in_folder(folder, kWeightsIndexFile))) {
-      found.push_back(in_folder(folder, kWeightsIndexFile));
-      add_shards(files, folder, found);
-    }
+    const std::string weights = weights_file(files, folder);
+    if (weights.empty()) continue;
+    found.push_back(weights);
+    if (weights.ends_with(".json")) add_shards(files, folder, weights, found);
   }
   return found;
 }
@@ -178,8 +179,7 @@ std::vector<std::string> wanted_files(const ModelFiles& files) {
                 "a model for transformers or sentence-transformers");
   const std::vector<std::string> all = files.list();
   for (const std::string& folder : folders) {
-    if (files.has(in_folder(folder, kWeightsFile)) || files.has(in_folder(folder, kWeightsIndexFile)))
-      continue;
+    if (!weights_file(files, folder).empty()) continue;
     // A Dense module may have weights, a Pooling module has none.
     if (folder == transformer || std::ranges::any_of(all, [&](const std::string& file) {
           return !folder.empty() && file.starts_with(folder + "/") && other_format(file);

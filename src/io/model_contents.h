@@ -16,8 +16,11 @@ std::vector<std::string> module_folders(const ModelFiles& files);
 // That of the transformer; the top where modules.json does not begin with one, or is not as it should be.
 std::string transformer_folder(const ModelFiles& files);
 
+// The file of weights in a folder ("" is the top): a file, or an index of shards; "" where there is none.
+std::string weights_file(const ModelFiles& files, const std::string& folder = "");
+
 // Configuration, tokenizer and weights, as far as they are there. `wanted_files` throws Error where there are
-// no safetensors: it says what there is instead and how to convert that.
+// no weights that can be read: it says what there is instead and how to convert that.
 std::vector<std::string> files_read(const ModelFiles& files);
 std::vector<std::string> wanted_files(const ModelFiles& files);
 

@@ -13,6 +13,7 @@
 #include "io/half.h"
 #include "io/json.h"
 #include "io/model_contents.h"
+#include "io/torch_file.h"
 #include "io/model_file_names.h"
 
 namespace bertie::io {
@@ -276,27 +277,26 @@ SafeTensors SafeTensors::from_memory(std::span<const std::byte> file, const std:
 }
 
 SafeTensors SafeTensors::open(const ModelFiles& files) {
-  std::string_view file = files.only();
-  for (std::string_view name : {kWeightsFile, kWeightsIndexFile})
-    if (file.empty() && files.has(name)) file = name;
+  std::string file(files.only());
+  if (file.empty()) file = weights_file(files);
   if (file.empty() && !files.exists())
     throw Error(fmt::format("cannot read {}: No such file or directory", files.name()),
                 "check the path, from the folder you are in");
-  if (file.empty()) {
-    const bool pickle = files.has("pytorch_model.bin");
-    throw Error(
-        fmt::format(
-            "no {} in {}{}", kWeightsFile, files.name(),
-            pickle ? "; its pytorch_model.bin is a pickle, which can run code and is never read" : ""),
-        pickle ? "convert it in Python: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-               : "give a folder with config.json and model.safetensors in it");
-  }
+  if (file.empty())
+    throw Error(fmt::format("no {} in {}", kWeightsFile, files.name()),
+                "give a folder with config.json and model.safetensors in it");
   return file.ends_with(".index.json") ? open_shards(files, file) : open_file(files, file);
 }
 
 SafeTensors SafeTensors::open_file(const ModelFiles& files, std::string_view file) {
   FileBytes bytes = files.read(file);
-  SafeTensors result = from_memory(bytes.bytes, files.name_of(file));
+  SafeTensors result;
+  if (is_torch_file(file)) {
+    TorchTensors torch = torch_tensors(bytes.bytes, files.name_of(file));
+    result.tensors_ = std::move(torch.tensors), result.copies_ = std::move(torch.copies);
+  } else {
+    result = from_memory(bytes.bytes, files.name_of(file));
+  }
   result.files_.push_back(std::move(bytes));
   return result;
 }
@@ -315,8 +315,10 @@ SafeTensors SafeTensors::open_shards(const ModelFiles& files, std::string_view i
     if (!info) malformed(name, tensor, fmt::format("it is not in its shard {}", quote(shard_name)));
     result.tensors_.push_back(*info);  // in order: the map is sorted by name
   }
-  for (auto& [_, shard] : shards)
+  for (auto& [_, shard] : shards) {
     std::move(shard.files_.begin(), shard.files_.end(), std::back_inserter(result.files_));
+    std::move(shard.copies_.begin(), shard.copies_.end(), std::back_inserter(result.copies_));
+  }
   return result;
 }
 

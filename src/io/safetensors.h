@@ -1,5 +1,6 @@
 #pragma once
-// Tensors in safetensors files: one file, or several shards behind model.safetensors.index.json.
+// Tensors in safetensors files: one file, or several shards behind model.safetensors.index.json. Files that torch.save wrote
+// are taken, too, where there is nothing else (torch_file.h).
 //
 // A file is 8 bytes of header length, a JSON header that gives each tensor's dtype, shape and byte range,
 // and the bytes. Nothing in it is trusted. After open():
@@ -60,8 +61,8 @@ inline constexpr size_t kMaxTensorName = 512;
 
 class SafeTensors {
  public:
-  // A .safetensors file, a .safetensors.index.json file, or files with model.safetensors or
-  // model.safetensors.index.json among them (the first wins).
+  // A .safetensors file or one of torch.save, an index of such, or files with one of kWeightsFiles among them (the
+  // first wins).
   static SafeTensors open(const ModelFiles& files);
 
   // The same for a file that is already in memory and outlives the result; errors call it `name`.
@@ -75,6 +76,7 @@ class SafeTensors {
   static SafeTensors open_shards(const ModelFiles& files, std::string_view index);
 
   std::vector<FileBytes> files_;
+  std::vector<std::vector<std::byte>> copies_;  // of tensors that do not lie in a file as they are
   std::vector<TensorInfo> tensors_;
 };
 

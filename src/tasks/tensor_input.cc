@@ -6,6 +6,7 @@
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
 #include "io/npz.h"
+#include "io/torch_file.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -25,7 +26,7 @@ namespace {
 // A folder without safetensors: its .npz, or the reason why what is there is not read.
 fs::path in_folder(const fs::path& folder) {
   std::error_code error;
-  for (std::string_view file : {io::kWeightsFile, io::kWeightsIndexFile})
+  for (std::string_view file : io::kWeightsFiles)
     if (fs::exists(folder / file, error)) return folder / file;
   std::vector<fs::path> npz, unread;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -53,8 +54,9 @@ std::vector<InputTensor> open_tensors(const fs::path& path) {
       tensors.push_back({t.name, t.dtype, t.shape, t.elements, [files, &t] { return files->read(t); }});
     return tensors;
   }
-  if (!path.string().ends_with(".safetensors") && !path.string().ends_with(".safetensors.index.json"))
-    throw Error(fmt::format("cannot convert {}: neither a folder, nor .safetensors, nor .npz", path.string()),
+  const std::string name = path.string();
+  if (!name.ends_with(".safetensors") && !name.ends_with(".index.json") && !io::is_torch_file(name))
+    throw Error(fmt::format("cannot convert {}: neither a folder, nor .safetensors, .bin, .pt, .pth or .npz", name),
                 "docs/converting.md says what is read");
   auto files = std::make_shared<const io::SafeTensors>(io::SafeTensors::open(path));
   for (const io::TensorInfo& t : files->tensors())

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors to convert, wherever they are: safetensors or .npz, one file or many.
+// Tensors to convert, wherever they are: safetensors, files of torch.save or .npz, one file or many.
 #include <filesystem>
 #include <functional>
 #include <memory>

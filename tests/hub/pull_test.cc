@@ -367,17 +367,21 @@ TEST_F(HubPull, HeadersWithoutEndAreAnError) {
   expect_failure("the list of files", "");
 }
 
-TEST_F(HubPull, PicklesAndOthersAreRefusedWithAWayOut) {
+TEST_F(HubPull, WhatTorchSavedIsTakenWhereThereIsNothingBetter) {
+  server_.add("org/torch", "config.json", kConfig);
+  server_.add("org/torch", "pytorch_model.bin", "bytes");
+  EXPECT_TRUE(fs::exists(pull("org/torch", hub_).path / "pytorch_model.bin"));
+}
+
+TEST_F(HubPull, OthersAreRefusedWithAWayOut) {
   const auto only = [&](const std::string& model, const std::string& file) {
     server_.add(model, "config.json", kConfig);
     server_.add(model, file, "bytes");
   };
-  only("org/pickle", "pytorch_model.bin");
   only("org/keras", "tf_model.h5");
   only("org/flax", "flax_model.msgpack");
   only("org/onnx", "onnx/model.onnx");
   only("org/numpy", "weights.npz");
-  expect_failure("a pickle, which can run any code", "from_pretrained(\"org/pickle\")", "org/pickle");
   expect_failure("a Keras file", "save_pretrained", "org/keras");
   expect_failure("a Flax file", "save_pretrained", "org/flax");
   expect_failure("weights have lost their names", "safetensors", "org/onnx");

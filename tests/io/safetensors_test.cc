@@ -105,7 +105,7 @@ TEST(SafeTensors, AFolderWithoutWeightsSaysSo) {
   expect_error("no model.safetensors in " + folder.path().string(),
                [&] { SafeTensors::open(folder.path()); });
   folder.write("pytorch_model.bin", "x");
-  expect_error("is a pickle", [&] { SafeTensors::open(folder.path()); });
+  expect_error("not a file of tensors", [&] { SafeTensors::open(folder.path()); });
   expect_error("No such file", [&] { SafeTensors::open(folder.path() / "other.safetensors"); });
 }
 

@@ -303,8 +303,9 @@ TEST(Convert, WhoGivesUpBeforeItWritesSeesNoFolder) {
 
 TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
   const test::TempFolder folder;
-  for (const auto& [name, why, way] : {std::tuple("m.bin", "pickle", "save_file"),
-                                       {"m.pt", "pickle", "weights_only=True"},
+  for (const auto& [name, why, way] : {std::tuple("m.bin", "not a file of tensors", "torch.save"),
+                                       {"m.pt", "not a file of tensors", "torch.save"},
+                                       {"m.pkl", "pickle", "weights_only=True"},
                                        {"m.ckpt", "TensorFlow", "numpy.savez"},
                                        {"m.h5", "Keras", "save_pretrained"},
                                        {"m.onnx", "graph", "save_pretrained"},
@@ -324,7 +325,7 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
                [&] { convert({.from = folder.path() / "no", .to = folder.path() / "new"}); });
   const test::TempFolder pickled;
   pickled.write("pytorch_model.bin", "x");
-  expect_error("pickle", [&] { convert({.from = pickled.path(), .to = folder.path() / "new"}); });
+  expect_error("pytorch_model.bin", [&] { convert({.from = pickled.path(), .to = folder.path() / "new"}); });
 }
 
 TEST(Convert, FewerTokensAreTheSameModelForTextsOfThese) {
