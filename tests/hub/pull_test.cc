@@ -370,7 +370,7 @@ TEST_F(HubPull, HeadersWithoutEndAreAnError) {
 TEST_F(HubPull, WhatTorchSavedIsTakenWhereThereIsNothingBetter) {
   server_.add("org/torch", "config.json", kConfig);
   server_.add("org/torch", "pytorch_model.bin", "bytes");
-  EXPECT_TRUE(fs::exists(pull("org/torch", hub_).path / "pytorch_model.bin"));
+  EXPECT_TRUE(fs::exists(run("org/torch").path / "pytorch_model.bin"));
 }
 
 TEST_F(HubPull, OthersAreRefusedWithAWayOut) {
