@@ -36,7 +36,8 @@ struct HtmlOptions {
 // network. Error where the weights are too many for a file.
 BERTIE_API std::string attention_html(const Attention& attention, const HtmlOptions& options);
 
-// The same page for what `analyze_heads` found: colors, relations, which heads look alike. `model` is its name.
+// The same page for what `analyze_heads` found: colors, relations, which heads look alike. `model` is its
+// name.
 BERTIE_API std::string heads_html(const HeadsReport& report, std::string_view model);
 
 }  // namespace bertie

@@ -77,8 +77,8 @@ struct EmbeddedRow {
 struct EmbedOptions {
   std::optional<bool> normalize = {};  // to length 1; nothing: as the model's files say
   std::string_view prefix = {};        // goes before each text: "query: ", as some models want it
-  // A text of more tokens than the model takes goes in windows, and its vector is the mean of theirs, weighed by
-  // their tokens. Without it, such a text is cut.
+  // A text of more tokens than the model takes goes in windows, and its vector is the mean of theirs, weighed
+  // by their tokens. Without it, such a text is cut.
   bool windows = false;
   ProgressCallback progress = {};
 };

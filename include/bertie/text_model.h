@@ -132,7 +132,8 @@ class BERTIE_API TextModel {
   // Another handle on the same weights. For many callers at once one thread a call is the fastest.
   TextModel with_threads(int threads) const;       // 0: one for every core
   TextModel with_max_length(size_t tokens) const;  // Error if the model takes fewer; 0: as its files say
-  // Vectors pooled in another way than its files say. Error where dense modules follow, and need the old size.
+  // Vectors pooled in another way than its files say. Error where dense modules follow, and need the old
+  // size.
   TextModel with_pooling(const Pooling& pooling) const;
   // These heads of attention give nothing, as if their output were zero, besides those that were off already.
   // What they look at can still be seen. Error if there is no such head.

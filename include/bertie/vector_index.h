@@ -1,21 +1,19 @@
 #pragma once
 // Vectors that were saved, with their texts: a corpus is embedded once, and searched as often as one likes.
 //
-//   bertie::VectorIndexWriter writer("library", {.dimension = model.dimension(), .model = "all-MiniLM-L6-v2"});
-//   writer.add(model.embed(text).values, text);   …
-//   writer.commit();
+//   bertie::VectorIndexWriter writer("library", {.dimension = model.dimension(), .model =
+//   "all-MiniLM-L6-v2"}); writer.add(model.embed(text).values, text);   … writer.commit();
 //
 //   const bertie::VectorIndex index("library");
 //   for (const bertie::Ranked& r : index.search(model.embed("a question").values, 10)) index.text(r.index);
 //
 // An index is a folder:
-//   index.json    version, count, dimension, numbers ("float16"), and what made the vectors: model, pooling, how
-//   vectors.npy   (count, dimension), float16 or int8, of length 1 each
-//   scales.npy    (count), float32: what a row of int8 is multiplied by; float16 has none
-//   texts         UTF-8, one text after the other
+//   index.json    version, count, dimension, numbers ("float16"), and what made the vectors: model, pooling,
+//   how vectors.npy   (count, dimension), float16 or int8, of length 1 each scales.npy    (count), float32:
+//   what a row of int8 is multiplied by; float16 has none texts         UTF-8, one text after the other
 //   ends.npy      (count), uint64: where each text ends
-// index.json is written last: without it the others are what was done so far, and can be gone on with. All of it is
-// mapped, not read, when it is opened. Search is exact: every vector is compared.
+// index.json is written last: without it the others are what was done so far, and can be gone on with. All of
+// it is mapped, not read, when it is opened. Search is exact: every vector is compared.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +43,8 @@ struct VectorIndexOptions {
 class BERTIE_API VectorIndexWriter {
  public:
   // An index that is there is an Error; one that was begun, too, unless it is to be gone on with.
-  VectorIndexWriter(const std::filesystem::path& folder, const VectorIndexOptions& options, bool resume = false);
+  VectorIndexWriter(const std::filesystem::path& folder, const VectorIndexOptions& options,
+                    bool resume = false);
   ~VectorIndexWriter();
   VectorIndexWriter(const VectorIndexWriter&) = delete;
   VectorIndexWriter& operator=(const VectorIndexWriter&) = delete;

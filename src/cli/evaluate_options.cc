@@ -70,7 +70,8 @@ std::vector<Command> evaluate_commands() {
            "with the paper's masks; with --json an object with the loss, accuracy and count of tokens and of "
            "sentences, and bits_per_byte.\n\n"
            "With --json, an object for each model: model, task, rows, metric, scores, intervals, classes, "
-           "labels and confusion; then, with --compare, one for the difference. With --each-head one: model, rows, "
+           "labels and confusion; then, with --compare, one for the difference. With --each-head one: model, "
+           "rows, "
            "metric, value, layers, heads, and the value without each head.",
        .choices = evaluate_choices(),
        .options = chapters(

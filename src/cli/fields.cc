@@ -45,8 +45,8 @@ const Option* find_option(const std::vector<Option>& options, std::string_view n
   return found == options.end() ? nullptr : &*found;
 }
 
-// A field becomes a flag, a function a command; a name that is neither stays as it is. Where a name is both, the
-// function has its parentheses: `index()`.
+// A field becomes a flag, a function a command; a name that is neither stays as it is. Where a name is both,
+// the function has its parentheses: `index()`.
 std::string in_users_words(std::string_view name) {
   if (name.ends_with("()")) return fmt::format("bertie {}", name.substr(0, name.size() - 2));
   const std::string option = option_name(name);

@@ -59,7 +59,8 @@ std::vector<Command> heads_commands() {
                 "depended on "
                 "looks at the other. With --ablate, what switching each head off does to the masked language "
                 "model's "
-                "loss. --html writes a page with all of it. docs/heads.md says how to read this, and what it does not show.\n\n"
+                "loss. --html writes a page with all of it. docs/heads.md says how to read this, and what it "
+                "does not show.\n\n"
                 "With --json one object: model, layers, heads, sentences, tokens, shares (a head each), "
                 "relations, "
                 "divergence of all heads with all, loss.",
@@ -105,7 +106,8 @@ std::vector<Command> heads_commands() {
                      "what each head looks at, and what is lost without it"},
                     {"bertie heads -m bert-base-uncased --data en_ewt-ud-dev.conllu --html heads.html",
                      "a page to open or to send"},
-                    {"bertie heads -m ./model --data en_ewt-ud-dev.conllu --json > heads.json && mv heads.json model/",
+                    {"bertie heads -m ./model --data en_ewt-ud-dev.conllu --json > heads.json && mv "
+                     "heads.json model/",
                      "for programs, and for the page of bertie view -m ./model"}},
        .run = heads_command},
       {.name = "prune",

@@ -99,27 +99,29 @@ Option precision_option(std::string_view help) {
 }
 
 std::vector<Option> vector_options() {
-  return {{.name = "pooling",
-           .argument = "HOW",
-           .help = "how tokens become one vector",
-           .standard = "as the model's files say, or else mean",
-           .to = &Settings::pooling,
-           .choices = {{"cls", "the first token's vector", int(PoolingKind::kCls)},
-                       {"mean", "the mean of all", int(PoolingKind::kMean)},
-                       {"max", "the largest of each number", int(PoolingKind::kMax)},
-                       {"mean-sqrt-length", "the sum over the root of how many there are",
-                        int(PoolingKind::kMeanSqrtLength)}}},
-          {.name = "normalize",
-           .help = "vectors of length 1, also where the model's files do not say so",
-           .to = &Settings::normalize},
-          {.name = "prefix",
-           .argument = "TEXT",
-           .help = "goes before each text, as some models want it: \"passage: \"",
-           .to = &Settings::prefix},
-          {.name = "windows",
-           .help = "a text that is longer than the model takes goes in windows, and gets the mean of their vectors, "
-                   "instead of being cut",
-           .to = &Settings::windows}};
+  return {
+      {.name = "pooling",
+       .argument = "HOW",
+       .help = "how tokens become one vector",
+       .standard = "as the model's files say, or else mean",
+       .to = &Settings::pooling,
+       .choices = {{"cls", "the first token's vector", int(PoolingKind::kCls)},
+                   {"mean", "the mean of all", int(PoolingKind::kMean)},
+                   {"max", "the largest of each number", int(PoolingKind::kMax)},
+                   {"mean-sqrt-length", "the sum over the root of how many there are",
+                    int(PoolingKind::kMeanSqrtLength)}}},
+      {.name = "normalize",
+       .help = "vectors of length 1, also where the model's files do not say so",
+       .to = &Settings::normalize},
+      {.name = "prefix",
+       .argument = "TEXT",
+       .help = "goes before each text, as some models want it: \"passage: \"",
+       .to = &Settings::prefix},
+      {.name = "windows",
+       .help =
+           "a text that is longer than the model takes goes in windows, and gets the mean of their vectors, "
+           "instead of being cut",
+       .to = &Settings::windows}};
 }
 
 Option force_option() {
@@ -211,7 +213,8 @@ std::vector<Command> other_commands() {
                      "a file, for NumPy"},
                     {"bertie embed -m all-MiniLM-L6-v2 --file reviews.csv --column review --format csv",
                      "a column of a table, and a table"},
-                    {"bertie embed -m intfloat/e5-small-v2 --prefix \"passage: \" --windows --file pages.txt --npy pages.npy",
+                    {"bertie embed -m intfloat/e5-small-v2 --prefix \"passage: \" --windows --file pages.txt "
+                     "--npy pages.npy",
                      "long texts, for a model that wants a prefix"},
                     {"cat texts.txt | bertie embed -m all-MiniLM-L6-v2 | gzip > vectors.jsonl.gz",
                      "in a pipe"}},
@@ -379,7 +382,8 @@ std::vector<Command> other_commands() {
        .words = "FROM TO",
        .most_words = 2,
        .summary = "a checkpoint to a folder of safetensors, under today's names",
-       .about = "Reads a model folder, a .safetensors file, one that torch.save wrote (.bin, .pt, .pth), an index of "
+       .about = "Reads a model folder, a .safetensors file, one that torch.save wrote (.bin, .pt, .pth), an "
+                "index of "
                 "shards (.index.json), or an .npz file, "
                 "and writes the folder TO, whole or not at all: model.safetensors, config.json, the "
                 "tokenizer, and the modules of a sentence-transformers model.\n\n"

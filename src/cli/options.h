@@ -36,7 +36,7 @@ struct Settings {
   std::optional<int> pooling;  // vectors: PoolingKind
   bool normalize = false, windows = false;
   std::optional<std::string> prefix, query_prefix, index;
-  std::optional<int> numbers;  // VectorNumbers
+  std::optional<int> numbers;                 // VectorNumbers
   std::optional<std::string> html, svg, png;  // attend
   std::optional<size_t> max_length, stride, layer, head, top;
   bool cased = false, ids = false, no_special = false, plain_specials = false;
@@ -169,12 +169,12 @@ std::vector<Choice> task_choices();                          // kinds of tasks t
 std::vector<Option> labelled_data_options();                 // columns, what labels are, bad rows
 std::vector<Option> chapters(std::initializer_list<std::vector<Option>> all);  // one list of several
 Option file_option();                                                          // --file
-Option table_file_option();  // the same for commands that read tables too,
-Option column_option();      // with --column
-Option format_option();      // --format
+Option table_file_option();            // the same for commands that read tables too,
+Option column_option();                // with --column
+Option format_option();                // --format
 std::vector<Option> vector_options();  // --pooling, --normalize, --prefix, --windows
-Option force_option();       // --force, of commands that write files
-Option without_option();     // --without, of commands that take a model without some heads
+Option force_option();                 // --force, of commands that write files
+Option without_option();               // --without, of commands that take a model without some heads
 Option rollout_option(), gradient_option(), mask_option();  // of attend
 Option cut_option(size_t least = 3);                        // --max-length, of commands that cut texts
 // --precision, of commands that load a model

@@ -65,30 +65,34 @@ std::vector<Command> task_commands() {
        .most_words = 1,
        .summary = "embed texts once, to search them as often as one likes",
        .about =
-           "Embeds each line of each FILE, or of standard input, and writes the vectors and the texts into the folder "
-           "TO, which bertie similar --index searches: every vector is compared, in place, without loading it. A "
+           "Embeds each line of each FILE, or of standard input, and writes the vectors and the texts into "
+           "the folder "
+           "TO, which bertie similar --index searches: every vector is compared, in place, without loading "
+           "it. A "
            "FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
-           "float16 takes two bytes a number and rounds cosines in the fourth place, int8 one byte and in the "
-           "third. A run that was ended goes on with --resume and the same options, and leaves the same bytes. An empty "
+           "float16 takes two bytes a number and rounds cosines in the fourth place, int8 one byte and in "
+           "the "
+           "third. A run that was ended goes on with --resume and the same options, and leaves the same "
+           "bytes. An empty "
            "line is a text too, and one that fails has a vector of zeros, so that rows and lines agree.\n\n"
            "The files are for NumPy, too: vectors.npy, and for int8 scales.npy.",
-       .options = chapters({{table_file_option(),
-                             column_option(),
-                             {.name = "numbers",
-                              .argument = "FORMAT",
-                              .help = "how vectors are kept",
-                              .standard = "float16",
-                              .to = &Settings::numbers,
-                              .choices = {{"float16", "two bytes a number", int(VectorNumbers::kFloat16)},
-                                          {"int8", "one byte, and a scale for each vector", int(VectorNumbers::kInt8)}}},
-                             {.name = "resume",
-                              .help = "go on with what was begun in TO",
-                              .to = &Settings::resume}},
-                            vector_options(),
-                            {cut_option(), precision_option()}}),
+       .options = chapters(
+           {{table_file_option(),
+             column_option(),
+             {.name = "numbers",
+              .argument = "FORMAT",
+              .help = "how vectors are kept",
+              .standard = "float16",
+              .to = &Settings::numbers,
+              .choices = {{"float16", "two bytes a number", int(VectorNumbers::kFloat16)},
+                          {"int8", "one byte, and a scale for each vector", int(VectorNumbers::kInt8)}}},
+             {.name = "resume", .help = "go on with what was begun in TO", .to = &Settings::resume}},
+            vector_options(),
+            {cut_option(), precision_option()}}),
        .examples = {{"bertie index -m all-MiniLM-L6-v2 library --file texts.txt", "a line a text"},
                     {"bertie similar --index library --query \"a sunny day\"", "the ten nearest of them"},
-                    {"bertie index -m all-MiniLM-L6-v2 reviews --file reviews.csv --column review --numbers int8 --resume",
+                    {"bertie index -m all-MiniLM-L6-v2 reviews --file reviews.csv --column review --numbers "
+                     "int8 --resume",
                      "a column, in little room, wherever it was stopped"}},
        .run = index_command},
       {.name = "similar",
@@ -99,8 +103,10 @@ std::vector<Command> task_commands() {
            "With --query, ranks each TEXT, each line of each FILE, or each line of standard input by the "
            "cosine of its vector with the query's. Any number of texts will do: the best ones alone are "
            "kept. Without --query, compares up to 100 texts with each other.\n\n"
-           "Vectors are those of bertie embed; with --index, those that bertie index has saved, and the query goes "
-           "through the model they were made with unless --model says another. Each TEXT or line is a query then, too.",
+           "Vectors are those of bertie embed; with --index, those that bertie index has saved, and the "
+           "query goes "
+           "through the model they were made with unless --model says another. Each TEXT or line is a query "
+           "then, too.",
        .options = chapters({{file_option(),
                              {.name = "query",
                               .argument = "TEXT",
@@ -119,7 +125,8 @@ std::vector<Command> task_commands() {
                             {cut_option(4), precision_option()}}),
        .examples = {{"bertie similar -m all-MiniLM-L6-v2 --query \"a sunny day\" --file texts.txt",
                      "the ten nearest lines"},
-                    {"bertie similar --index library --query \"a sunny day\" --top 3", "of a million texts, in no time"},
+                    {"bertie similar --index library --query \"a sunny day\" --top 3",
+                     "of a million texts, in no time"},
                     {"bertie similar -m all-MiniLM-L6-v2 \"A cat.\" \"A kitten.\" \"A car.\"",
                      "all with all"}},
        .run = similar_command},

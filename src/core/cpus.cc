@@ -62,7 +62,8 @@ int processors_of_groups(const fs::path& groups, const fs::path& mount) {
     if (processors > 0) least = least > 0 ? std::min(least, processors) : processors;
   };
   std::ifstream in(groups);
-  for (std::string line; std::getline(in, line);) {  // "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
+  for (std::string line;
+       std::getline(in, line);) {  // "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
     const size_t kinds = line.find(':'), path = line.find(':', kinds + 1);
     if (kinds == line.npos || path == line.npos) continue;
     const std::string controllers = "," + line.substr(kinds + 1, path - kinds - 1) + ",";
@@ -71,7 +72,8 @@ int processors_of_groups(const fs::path& groups, const fs::path& mount) {
       take(least_limit(mount / below, mount, [](const fs::path& group) {
         const std::string max = first_line(group / "cpu.max");  // "150000 100000", or "max 100000"
         const size_t space = max.find(' ');
-        return std::pair(number_at_front(max), space == max.npos ? 0 : number_at_front(max.substr(space + 1)));
+        return std::pair(number_at_front(max),
+                         space == max.npos ? 0 : number_at_front(max.substr(space + 1)));
       }));
     } else if (controllers.find(",cpu,") != controllers.npos) {
       for (const char* name : {"cpu", "cpu,cpuacct"})

@@ -1,6 +1,6 @@
 #pragma once
-// How many processors this process may use: those of its affinity mask, but no more than its control groups (cgroups,
-// which containers are) pay for. available_threads() (core/parallel.h) says it.
+// How many processors this process may use: those of its affinity mask, but no more than its control groups
+// (cgroups, which containers are) pay for. available_threads() (core/parallel.h) says it.
 #include <filesystem>
 
 namespace bertie {

@@ -89,8 +89,8 @@ std::map<std::string, std::string> weight_map(const ModelFiles& files, std::stri
     const std::string file = shard.is_string() ? shard.get<std::string>() : "";
     const std::string_view ending = index.ends_with(kTorchIndexFile) ? ".bin" : ".safetensors";
     if (!file.ends_with(ending) || file.find('/') != file.npos || !is_safe_path(file))
-      throw Error(fmt::format("{}: tensor {}: its shard {} is not the plain name of a {} file in this folder", name,
-                              quote(tensor), quote(shard.dump(-1, ' ', true)), ending));
+      throw Error(fmt::format("{}: tensor {}: its shard {} is not the plain name of a {} file in this folder",
+                              name, quote(tensor), quote(shard.dump(-1, ' ', true)), ending));
     shard_of.emplace(tensor, file);
   }
   return shard_of;

@@ -12,7 +12,8 @@ inline constexpr std::string_view kWeightsIndexFile = "model.safetensors.index.j
 inline constexpr std::string_view kTorchFile = "pytorch_model.bin";  // what torch.save wrote
 inline constexpr std::string_view kTorchIndexFile = "pytorch_model.bin.index.json";
 // Weights: the first of these that is there.
-inline constexpr std::string_view kWeightsFiles[] = {kWeightsFile, kWeightsIndexFile, kTorchFile, kTorchIndexFile};
+inline constexpr std::string_view kWeightsFiles[] = {kWeightsFile, kWeightsIndexFile, kTorchFile,
+                                                     kTorchIndexFile};
 inline constexpr std::string_view kGenerationConfigFile = "generation_config.json";
 
 // The tokenizer itself: the first of these that is there.

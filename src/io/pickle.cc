@@ -28,8 +28,7 @@ class PickleMachine {
         if (!stack_.empty()) fail("something is left on the stack at its end");
         return result;
       }
-      if (!step(code))
-        fail(fmt::format("byte {} is {:#04x}, which files of tensors do not have", at, code));
+      if (!step(code)) fail(fmt::format("byte {} is {:#04x}, which files of tensors do not have", at, code));
     }
   }
 
@@ -52,7 +51,8 @@ class PickleMachine {
     return value;
   }
   std::string_view line() {
-    const std::string_view rest(reinterpret_cast<const char*>(r_.bytes_.data()) + r_.at_, r_.bytes_.size() - r_.at_);
+    const std::string_view rest(reinterpret_cast<const char*>(r_.bytes_.data()) + r_.at_,
+                                r_.bytes_.size() - r_.at_);
     const size_t end = rest.find('\n');
     if (end == rest.npos) fail("a name has no end");
     r_.at_ += end + 1;
@@ -87,7 +87,8 @@ class PickleMachine {
     return items;
   }
   PickleValue::Items pop_to_mark() {
-    const auto mark = std::find_if(stack_.rbegin(), stack_.rend(), [](const PickleValue& v) { return v.is(Kind::kMark); });
+    const auto mark =
+        std::find_if(stack_.rbegin(), stack_.rend(), [](const PickleValue& v) { return v.is(Kind::kMark); });
     if (mark == stack_.rend()) fail("a mark is missing");
     PickleValue::Items items(mark.base(), stack_.end());
     stack_.resize(size_t(stack_.rend() - mark) - 1);
@@ -106,7 +107,8 @@ class PickleMachine {
     if (what.is_global("collections", "OrderedDict")) {
       PickleValue::Items pairs;
       if (!arguments.items->empty()) {
-        if (arguments.items->size() != 1 || !(*arguments.items)[0].items) fail("an OrderedDict of something odd");
+        if (arguments.items->size() != 1 || !(*arguments.items)[0].items)
+          fail("an OrderedDict of something odd");
         for (const PickleValue& pair : *(*arguments.items)[0].items) {
           if (!pair.items || pair.items->size() != 2) fail("an OrderedDict of something odd");
           pairs.insert(pairs.end(), pair.items->begin(), pair.items->end());
@@ -132,60 +134,143 @@ class PickleMachine {
   // False: a code that is not known.
   bool step(uint8_t code) {
     switch (code) {
-      case 0x80: (void)take(1); return true;               // PROTO
-      case 0x95: (void)take(8); return true;               // FRAME
-      case 'N': push(Kind::kNone); return true;
-      case 0x88: push(PickleValue{.kind = Kind::kBool, .number = 1}); return true;
-      case 0x89: push(PickleValue{.kind = Kind::kBool}); return true;
-      case 'J': push_int(number<int32_t>()); return true;  // BININT
-      case 'K': push_int(number<uint8_t>()); return true;
-      case 'M': push_int(number<uint16_t>()); return true;
-      case 0x8a: push_long(take(number<uint8_t>())); return true;   // LONG1
-      case 'G': {                                                   // BINFLOAT, big-endian
+      case 0x80:
+        (void)take(1);
+        return true;  // PROTO
+      case 0x95:
+        (void)take(8);
+        return true;  // FRAME
+      case 'N':
+        push(Kind::kNone);
+        return true;
+      case 0x88:
+        push(PickleValue{.kind = Kind::kBool, .number = 1});
+        return true;
+      case 0x89:
+        push(PickleValue{.kind = Kind::kBool});
+        return true;
+      case 'J':
+        push_int(number<int32_t>());
+        return true;  // BININT
+      case 'K':
+        push_int(number<uint8_t>());
+        return true;
+      case 'M':
+        push_int(number<uint16_t>());
+        return true;
+      case 0x8a:
+        push_long(take(number<uint8_t>()));
+        return true;  // LONG1
+      case 'G': {     // BINFLOAT, big-endian
         const uint64_t bits = __builtin_bswap64(number<uint64_t>());
         push(PickleValue{.kind = Kind::kFloat, .real = std::bit_cast<double>(bits)});
         return true;
       }
-      case 'X': push_text(take(number<uint32_t>())); return true;   // BINUNICODE
-      case 0x8c: push_text(take(number<uint8_t>())); return true;   // SHORT_BINUNICODE
-      case 0x8d: push_text(take(number<uint64_t>())); return true;  // BINUNICODE8
-      case 'U': push_text(take(number<uint8_t>())); return true;    // SHORT_BINSTRING
-      case 'T': push_text(take(number<uint32_t>())); return true;   // BINSTRING
-      case ')': push_items(Kind::kTuple, {}); return true;
-      case ']': push_items(Kind::kList, {}); return true;
-      case '}': push_items(Kind::kDict, {}); return true;
-      case '(': push(Kind::kMark); return true;
-      case 't': push_items(Kind::kTuple, pop_to_mark()); return true;
-      case 'l': push_items(Kind::kList, pop_to_mark()); return true;
-      case 'd': push_items(Kind::kDict, pairs_to_mark()); return true;
-      case 0x85: push_items(Kind::kTuple, pop_many(1)); return true;
-      case 0x86: push_items(Kind::kTuple, pop_many(2)); return true;
-      case 0x87: push_items(Kind::kTuple, pop_many(3)); return true;
-      case 'a': { const PickleValue one = pop(); append({one}, Kind::kList); return true; }
-      case 'e': { const auto many = pop_to_mark(); append(many, Kind::kList); return true; }
-      case 's': { const auto pair = pop_many(2); append(pair, Kind::kDict); return true; }
-      case 'u': { const auto pairs = pairs_to_mark(); append(pairs, Kind::kDict); return true; }
-      case 'q': put(number<uint8_t>()); return true;
-      case 'r': put(number<uint32_t>()); return true;
-      case 0x94: put(memo_.size()); return true;                    // MEMOIZE
-      case 'h': get(number<uint8_t>()); return true;
-      case 'j': get(number<uint32_t>()); return true;
-      case '0': (void)pop(); return true;
-      case 'c': {                                                   // GLOBAL
+      case 'X':
+        push_text(take(number<uint32_t>()));
+        return true;  // BINUNICODE
+      case 0x8c:
+        push_text(take(number<uint8_t>()));
+        return true;  // SHORT_BINUNICODE
+      case 0x8d:
+        push_text(take(number<uint64_t>()));
+        return true;  // BINUNICODE8
+      case 'U':
+        push_text(take(number<uint8_t>()));
+        return true;  // SHORT_BINSTRING
+      case 'T':
+        push_text(take(number<uint32_t>()));
+        return true;  // BINSTRING
+      case ')':
+        push_items(Kind::kTuple, {});
+        return true;
+      case ']':
+        push_items(Kind::kList, {});
+        return true;
+      case '}':
+        push_items(Kind::kDict, {});
+        return true;
+      case '(':
+        push(Kind::kMark);
+        return true;
+      case 't':
+        push_items(Kind::kTuple, pop_to_mark());
+        return true;
+      case 'l':
+        push_items(Kind::kList, pop_to_mark());
+        return true;
+      case 'd':
+        push_items(Kind::kDict, pairs_to_mark());
+        return true;
+      case 0x85:
+        push_items(Kind::kTuple, pop_many(1));
+        return true;
+      case 0x86:
+        push_items(Kind::kTuple, pop_many(2));
+        return true;
+      case 0x87:
+        push_items(Kind::kTuple, pop_many(3));
+        return true;
+      case 'a': {
+        const PickleValue one = pop();
+        append({one}, Kind::kList);
+        return true;
+      }
+      case 'e': {
+        const auto many = pop_to_mark();
+        append(many, Kind::kList);
+        return true;
+      }
+      case 's': {
+        const auto pair = pop_many(2);
+        append(pair, Kind::kDict);
+        return true;
+      }
+      case 'u': {
+        const auto pairs = pairs_to_mark();
+        append(pairs, Kind::kDict);
+        return true;
+      }
+      case 'q':
+        put(number<uint8_t>());
+        return true;
+      case 'r':
+        put(number<uint32_t>());
+        return true;
+      case 0x94:
+        put(memo_.size());
+        return true;  // MEMOIZE
+      case 'h':
+        get(number<uint8_t>());
+        return true;
+      case 'j':
+        get(number<uint32_t>());
+        return true;
+      case '0':
+        (void)pop();
+        return true;
+      case 'c': {  // GLOBAL
         const std::string_view module = line(), name = line();
         push(PickleValue{.kind = Kind::kGlobal, .text = module, .name = name});
         return true;
       }
-      case 0x93: {                                                  // STACK_GLOBAL
+      case 0x93: {  // STACK_GLOBAL
         const PickleValue name = pop(), module = pop();
         if (!name.is(Kind::kText) || !module.is(Kind::kText)) fail("a name that is no text");
         push(PickleValue{.kind = Kind::kGlobal, .text = module.text, .name = name.text});
         return true;
       }
-      case 'R': call(); return true;
-      case 'Q': push_items(Kind::kPersistent, pop_many(1)); return true;
-      case 'b': (void)pop(), (void)top(); return true;              // BUILD: attributes, of which none matters
-      default: return false;
+      case 'R':
+        call();
+        return true;
+      case 'Q':
+        push_items(Kind::kPersistent, pop_many(1));
+        return true;
+      case 'b':
+        (void)pop(), (void)top();
+        return true;  // BUILD: attributes, of which none matters
+      default:
+        return false;
     }
   }
   PickleValue::Items pairs_to_mark() {

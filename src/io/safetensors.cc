@@ -13,8 +13,8 @@
 #include "io/half.h"
 #include "io/json.h"
 #include "io/model_contents.h"
-#include "io/torch_file.h"
 #include "io/model_file_names.h"
+#include "io/torch_file.h"
 
 namespace bertie::io {
 namespace {

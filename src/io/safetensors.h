@@ -1,6 +1,6 @@
 #pragma once
-// Tensors in safetensors files: one file, or several shards behind model.safetensors.index.json. Files that torch.save wrote
-// are taken, too, where there is nothing else (torch_file.h).
+// Tensors in safetensors files: one file, or several shards behind model.safetensors.index.json. Files that
+// torch.save wrote are taken, too, where there is nothing else (torch_file.h).
 //
 // A file is 8 bytes of header length, a JSON header that gives each tensor's dtype, shape and byte range,
 // and the bytes. Nothing in it is trusted. After open():
@@ -61,8 +61,8 @@ inline constexpr size_t kMaxTensorName = 512;
 
 class SafeTensors {
  public:
-  // A .safetensors file or one of torch.save, an index of such, or files with one of kWeightsFiles among them (the
-  // first wins).
+  // A .safetensors file or one of torch.save, an index of such, or files with one of kWeightsFiles among them
+  // (the first wins).
   static SafeTensors open(const ModelFiles& files);
 
   // The same for a file that is already in memory and outlives the result; errors call it `name`.

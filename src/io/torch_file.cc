@@ -20,9 +20,9 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::pair<std::string_view, DType> kStorages[] = {
-    {"FloatStorage", DType::kF32}, {"HalfStorage", DType::kF16},  {"BFloat16Storage", DType::kBF16},
-    {"DoubleStorage", DType::kF64}, {"LongStorage", DType::kI64},  {"IntStorage", DType::kI32},
-    {"ShortStorage", DType::kI16},  {"CharStorage", DType::kI8},   {"ByteStorage", DType::kU8},
+    {"FloatStorage", DType::kF32},  {"HalfStorage", DType::kF16}, {"BFloat16Storage", DType::kBF16},
+    {"DoubleStorage", DType::kF64}, {"LongStorage", DType::kI64}, {"IntStorage", DType::kI32},
+    {"ShortStorage", DType::kI16},  {"CharStorage", DType::kI8},  {"ByteStorage", DType::kU8},
     {"BoolStorage", DType::kBool}};
 
 struct Storage {
@@ -42,7 +42,8 @@ class Reader {
  public:
   explicit Reader(const std::string& name) : name_(name) {}
 
-  [[noreturn]] void fail(const std::string& problem, const std::string& hint = "save it again with torch.save") const {
+  [[noreturn]] void fail(const std::string& problem,
+                         const std::string& hint = "save it again with torch.save") const {
     throw Error(fmt::format("{}: {}", name_, problem), hint);
   }
 
@@ -58,12 +59,14 @@ class Reader {
     if (found.empty()) fail("it holds no tensors", "torch.save(model.state_dict(), …)");
     std::sort(found.begin(), found.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
     for (size_t i = 1; i < found.size(); ++i)
-      if (found[i].name == found[i - 1].name) fail(fmt::format("two tensors are called {}", quote(found[i].name)));
+      if (found[i].name == found[i - 1].name)
+        fail(fmt::format("two tensors are called {}", quote(found[i].name)));
     return found;
   }
 
   // A tensor's numbers, in row-major order: in place where they lie so.
-  TensorInfo placed(const Tensor& t, std::span<const std::byte> storage, std::vector<std::vector<std::byte>>& copies) const {
+  TensorInfo placed(const Tensor& t, std::span<const std::byte> storage,
+                    std::vector<std::vector<std::byte>>& copies) const {
     const size_t size = size_of(t.storage.dtype);
     Checked elements = 1, last = t.offset;  // the farthest element
     bool in_order = true;
@@ -75,7 +78,8 @@ class Reader {
       expected *= t.shape[d];
     }
     const size_t n = elements.value();
-    if (Checked(t.storage.elements) * size > Checked(storage.size()) || (n > 0 && last >= Checked(t.storage.elements)))
+    if (Checked(t.storage.elements) * size > Checked(storage.size()) ||
+        (n > 0 && last >= Checked(t.storage.elements)))
       fail(fmt::format("tensor {} reaches beyond its storage", quote(t.name)), "make or download it again");
     TensorInfo info{.name = t.name, .dtype = t.storage.dtype, .shape = t.shape, .data = {}};
     if (n == 0) return info;
@@ -84,7 +88,8 @@ class Reader {
       return info;
     }
     // No stride makes more of a storage than there is of it, but for strides of 0: those of expand().
-    if (n > t.storage.elements) fail(fmt::format("tensor {} repeats its numbers", quote(t.name)), "save it with .contiguous()");
+    if (n > t.storage.elements)
+      fail(fmt::format("tensor {} repeats its numbers", quote(t.name)), "save it with .contiguous()");
     std::vector<std::byte>& copy = copies.emplace_back(n * size);
     std::vector<size_t> at(t.shape.size());
     for (size_t i = 0; i < n; ++i) {
@@ -126,11 +131,14 @@ class Reader {
     if (!value.is(Kind::kCall)) fail("a parameter of something that is no tensor");
     const PickleValue& what = (*value.items)[0];
     const PickleValue::Items& given = *(*value.items)[1].items;
-    if (!what.is_global("torch._utils", "_rebuild_tensor_v2") && !what.is_global("torch._utils", "_rebuild_tensor"))
-      fail(what.is(Kind::kGlobal) ? fmt::format("it asks for {}, which is never called", quote(fmt::format("{}.{}", what.text, what.name)))
+    if (!what.is_global("torch._utils", "_rebuild_tensor_v2") &&
+        !what.is_global("torch._utils", "_rebuild_tensor"))
+      fail(what.is(Kind::kGlobal) ? fmt::format("it asks for {}, which is never called",
+                                                quote(fmt::format("{}.{}", what.text, what.name)))
                                   : "it calls something that has no name",
            "torch.save(model.state_dict(), …) of plain tensors");
-    if (given.size() < 4 || !given[1].is(Kind::kInt) || given[1].number < 0) fail("a tensor without its place");
+    if (given.size() < 4 || !given[1].is(Kind::kInt) || given[1].number < 0)
+      fail("a tensor without its place");
     Tensor t{.name = {},
              .storage = storage(given[0]),
              .offset = uint64_t(given[1].number),
@@ -158,10 +166,12 @@ class Reader {
     if (id.size() < 5 || !id[0].is(Kind::kText) || id[0].text != "storage" || !id[1].is(Kind::kGlobal) ||
         !id[2].is(Kind::kText) || !id[4].is(Kind::kInt) || id[4].number < 0)
       odd();
-    if (id.size() > 5 && !id[5].is(Kind::kNone)) fail("a storage that is a view of another", "save it again with a newer PyTorch");
+    if (id.size() > 5 && !id[5].is(Kind::kNone))
+      fail("a storage that is a view of another", "save it again with a newer PyTorch");
     for (const auto& [name, dtype] : kStorages)
       if (id[1].is_global("torch", name)) return {std::string(id[2].text), dtype, uint64_t(id[4].number)};
-    fail(fmt::format("numbers of the kind {}", quote(fmt::format("{}.{}", id[1].text, id[1].name))), "numbers of 16 or 32 bits");
+    fail(fmt::format("numbers of the kind {}", quote(fmt::format("{}.{}", id[1].text, id[1].name))),
+         "numbers of 16 or 32 bits");
   }
 
   const std::string& name_;
@@ -180,7 +190,8 @@ TorchTensors from_zip(std::span<const std::byte> file, const std::string& name) 
   TorchTensors out;
   const auto bytes_of = [&](const std::string& entry) {
     const auto found = entries.find(root + entry);
-    if (found == entries.end()) reader.fail(fmt::format("{} is missing", quote(entry)), "make or download it again");
+    if (found == entries.end())
+      reader.fail(fmt::format("{} is missing", quote(entry)), "make or download it again");
     std::vector<std::byte> room;
     const std::span<const std::byte> bytes = unzip(found->second, room, name);
     if (room.empty()) return bytes;
@@ -195,14 +206,15 @@ TorchTensors from_zip(std::span<const std::byte> file, const std::string& name) 
   std::map<std::string, std::span<const std::byte>> storages;
   for (const Tensor& t : reader.tensors(pickle.read())) {
     auto storage = storages.find(t.storage.key);
-    if (storage == storages.end()) storage = storages.emplace(t.storage.key, bytes_of("data/" + t.storage.key)).first;
+    if (storage == storages.end())
+      storage = storages.emplace(t.storage.key, bytes_of("data/" + t.storage.key)).first;
     out.tensors.push_back(reader.placed(t, storage->second, out.copies));
   }
   return out;
 }
 
-// Before PyTorch 1.6: pickles of a magic number, a version, the machine, the tensors, the storages' keys; then each
-// storage's count of elements, and the elements.
+// Before PyTorch 1.6: pickles of a magic number, a version, the machine, the tensors, the storages' keys;
+// then each storage's count of elements, and the elements.
 TorchTensors from_pickles(std::span<const std::byte> file, const std::string& name) {
   const Reader reader(name);
   constexpr auto kMagic = int64_t(0xa86a20f9469cfc6c);  // the lowest 64 bits of 0x1950a86a20f9469cfc6c
@@ -210,11 +222,13 @@ TorchTensors from_pickles(std::span<const std::byte> file, const std::string& na
   if (const PickleValue magic = pickle.read(); !magic.is(Kind::kInt) || magic.number != kMagic)
     reader.fail("not a file of torch.save: its magic number is missing");
   const PickleValue version = pickle.read();
-  if (!version.is(Kind::kInt) || version.number != 1001) reader.fail("of a version of PyTorch that is not known");
+  if (!version.is(Kind::kInt) || version.number != 1001)
+    reader.fail("of a version of PyTorch that is not known");
   const PickleValue machine = pickle.read();
   if (machine.is(Kind::kDict))
     for (size_t i = 0; i + 1 < machine.items->size(); i += 2)
-      if ((*machine.items)[i].is(Kind::kText) && (*machine.items)[i].text == "little_endian" && (*machine.items)[i + 1].number == 0)
+      if ((*machine.items)[i].is(Kind::kText) && (*machine.items)[i].text == "little_endian" &&
+          (*machine.items)[i + 1].number == 0)
         reader.fail("its numbers are big-endian", "save it on an ordinary machine");
   const std::vector<Tensor> tensors = reader.tensors(pickle.read());
   const PickleValue keys = pickle.read();
@@ -225,13 +239,16 @@ TorchTensors from_pickles(std::span<const std::byte> file, const std::string& na
   size_t at = pickle.position();
   for (const PickleValue& key : *keys.items) {
     const auto kind = key.is(Kind::kText) ? kinds.find(std::string(key.text)) : kinds.end();
-    if (kind == kinds.end()) reader.fail("a storage that no tensor uses", "save it again with a newer PyTorch");
+    if (kind == kinds.end())
+      reader.fail("a storage that no tensor uses", "save it again with a newer PyTorch");
     uint64_t elements = 0;
-    if (file.size() - at < sizeof elements) reader.fail("truncated: a storage is missing", "make or download it again");
+    if (file.size() - at < sizeof elements)
+      reader.fail("truncated: a storage is missing", "make or download it again");
     std::memcpy(&elements, file.data() + at, sizeof elements);
     at += sizeof elements;
     const Checked bytes = Checked(elements) * size_of(kind->second);
-    if (bytes > Checked(file.size() - at)) reader.fail("truncated: a storage ends after the file", "make or download it again");
+    if (bytes > Checked(file.size() - at))
+      reader.fail("truncated: a storage ends after the file", "make or download it again");
     storages[kind->first] = file.subspan(at, bytes.value());
     at += bytes.value();
   }

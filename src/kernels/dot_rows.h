@@ -1,8 +1,9 @@
 #pragma once
 // Many stored vectors times one:  scores[i] = Σ_c rows[i, c]·q[c]
 //
-// Rows are float16, or int8 with a scale each: rows[i, c] = scale[i]·int8[i, c]. They are widened in registers and
-// summed in fp32, each row by itself, so that a score does not depend on the others. What it costs is reading them.
+// Rows are float16, or int8 with a scale each: rows[i, c] = scale[i]·int8[i, c]. They are widened in
+// registers and summed in fp32, each row by itself, so that a score does not depend on the others. What it
+// costs is reading them.
 #include <cstddef>
 #include <cstdint>
 #include <span>

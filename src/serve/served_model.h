@@ -16,7 +16,8 @@ struct ServedModel {
   int64_t loaded_at = 0;  // seconds since 1970
   std::map<std::string, std::string> prompts =
       {};  // sentence-transformers': a name, and what goes before texts
-  // What `bertie heads --json` said of it, if its files have that: heads.json. Or that they have another thing.
+  // What `bertie heads --json` said of it, if its files have that: heads.json. Or that they have another
+  // thing.
   std::string heads = {};
   bool bad_heads = false;
 

@@ -80,25 +80,25 @@ void TextModel::State::embed(size_t inputs, Matrix<float> out, const EmbedOption
   const auto worker = take_worker();
   std::vector<float> vectors;  // of the sequences that are at work
   std::vector<size_t> tokens;
-  run_work(*worker,
-           {.head = {},
-            .inputs = inputs,
-            .add = [&](size_t i) { add(*worker, i); },
-            .use =
-                [&](size_t, size_t sequence, Matrix<const float> rows) {
-                  vectors.resize(worker->sequences.size() * size), tokens.resize(worker->sequences.size());
-                  tokens[sequence] = rows.rows();
-                  sentence_vector(rows, pooling(), loaded->modules.dense, worker->scores,
-                                  std::span(vectors).subspan(sequence * size, size));
-                },
-            .finish =
-                [&](size_t i, size_t first, size_t end) {
-                  const std::span<float> row(out.row(i), size);
-                  mean_of_windows({&vectors[first * size], end - first, size},
-                                  std::span(tokens).subspan(first, end - first), row);
-                  if (options.normalize.value_or(pooling().normalize)) normalize(row);
-                },
-            .progress = options.progress});
+  run_work(*worker, {.head = {},
+                     .inputs = inputs,
+                     .add = [&](size_t i) { add(*worker, i); },
+                     .use =
+                         [&](size_t, size_t sequence, Matrix<const float> rows) {
+                           vectors.resize(worker->sequences.size() * size),
+                               tokens.resize(worker->sequences.size());
+                           tokens[sequence] = rows.rows();
+                           sentence_vector(rows, pooling(), loaded->modules.dense, worker->scores,
+                                           std::span(vectors).subspan(sequence * size, size));
+                         },
+                     .finish =
+                         [&](size_t i, size_t first, size_t end) {
+                           const std::span<float> row(out.row(i), size);
+                           mean_of_windows({&vectors[first * size], end - first, size},
+                                           std::span(tokens).subspan(first, end - first), row);
+                           if (options.normalize.value_or(pooling().normalize)) normalize(row);
+                         },
+                     .progress = options.progress});
 }
 
 std::vector<EmbeddedRow> TextModel::embed(const Texts& texts, Matrix<float> out,

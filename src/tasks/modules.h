@@ -26,7 +26,6 @@ struct Modules {
   std::optional<size_t> max_length;  // sentence_bert_config.json's max_seq_length
   bool lowercase = false;            // its do_lower_case
 
-
   size_t output_size(size_t hidden) const;
 };
 

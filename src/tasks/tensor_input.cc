@@ -56,8 +56,9 @@ std::vector<InputTensor> open_tensors(const fs::path& path) {
   }
   const std::string name = path.string();
   if (!name.ends_with(".safetensors") && !name.ends_with(".index.json") && !io::is_torch_file(name))
-    throw Error(fmt::format("cannot convert {}: neither a folder, nor .safetensors, .bin, .pt, .pth or .npz", name),
-                "docs/converting.md says what is read");
+    throw Error(
+        fmt::format("cannot convert {}: neither a folder, nor .safetensors, .bin, .pt, .pth or .npz", name),
+        "docs/converting.md says what is read");
   auto files = std::make_shared<const io::SafeTensors>(io::SafeTensors::open(path));
   for (const io::TensorInfo& t : files->tensors())
     tensors.push_back({t.name, t.dtype, t.shape, t.elements(),

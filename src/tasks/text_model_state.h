@@ -72,8 +72,8 @@ class WorkerPool {
 struct TextModel::State {
   std::shared_ptr<const LoadedModel> loaded;
   std::shared_ptr<const WorkerPool> workers;
-  size_t max_length = 0;            // 0: what the files say
-  std::vector<WhichHead> off = {};  // heads that give nothing
+  size_t max_length = 0;                      // 0: what the files say
+  std::vector<WhichHead> off = {};            // heads that give nothing
   std::optional<Pooling> other_pooling = {};  // than the files say
 
   const Tokenizer& tokenizer() const { return loaded->tokenizer; }
@@ -84,7 +84,8 @@ struct TextModel::State {
   size_t embed_length() const;
   size_t head_length() const;
   void require(Head head) const;
-  // A vector for each input, into rows of `out`; `add` puts an input into worker.sequences, as one or several.
+  // A vector for each input, into rows of `out`; `add` puts an input into worker.sequences, as one or
+  // several.
   void embed(size_t inputs, Matrix<float> out, const EmbedOptions& options,
              const std::function<void(Worker&, size_t input)>& add) const;
 };

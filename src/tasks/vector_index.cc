@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 
@@ -21,14 +21,12 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char *kIndex = "index.json", *kBegun = "begun.json", *kVectors = "vectors.npy", *kScales = "scales.npy",
-                     *kEnds = "ends.npy", *kTexts = "texts";
+constexpr const char *kIndex = "index.json", *kBegun = "begun.json", *kVectors = "vectors.npy",
+                     *kScales = "scales.npy", *kEnds = "ends.npy", *kTexts = "texts";
 constexpr size_t kHeader = 128;  // bytes of an .npy header, its spaces included
 constexpr int kVersion = 1;
 
-const char* name_of(VectorNumbers numbers) {
-  return numbers == VectorNumbers::kInt8 ? "int8" : "float16";
-}
+const char* name_of(VectorNumbers numbers) { return numbers == VectorNumbers::kInt8 ? "int8" : "float16"; }
 size_t bytes_of(VectorNumbers numbers) { return numbers == VectorNumbers::kInt8 ? 1 : 2; }
 const char* npy_type(VectorNumbers numbers) { return numbers == VectorNumbers::kInt8 ? "|i1" : "<f2"; }
 
@@ -71,19 +69,16 @@ class Growing {
 
  private:
   [[noreturn]] void fail() const {
-    throw Error(fmt::format("{}: {}", path_.string(), std::strerror(errno)), "a folder that can be written, with room");
+    throw Error(fmt::format("{}: {}", path_.string(), std::strerror(errno)),
+                "a folder that can be written, with room");
   }
   fs::path path_;
   std::FILE* file_ = nullptr;
 };
 
 nlohmann::ordered_json described(const VectorIndexOptions& o) {
-  return {{"version", kVersion},
-          {"dimension", o.dimension},
-          {"numbers", name_of(o.numbers)},
-          {"model", o.model},
-          {"pooling", o.pooling},
-          {"how", o.how}};
+  return {{"version", kVersion}, {"dimension", o.dimension}, {"numbers", name_of(o.numbers)},
+          {"model", o.model},    {"pooling", o.pooling},     {"how", o.how}};
 }
 
 }  // namespace
@@ -123,7 +118,8 @@ struct VectorIndexWriter::State {
     if (count > 0) {
       const io::MappedFile all(folder / kEnds);
       std::memcpy(&end, all.bytes().data() + kHeader + (count - 1) * sizeof end, sizeof end);
-      if (end > texts.size()) throw Error(fmt::format("{} is not what was begun here", folder.string()), "begin anew");
+      if (end > texts.size())
+        throw Error(fmt::format("{} is not what was begun here", folder.string()), "begin anew");
     }
     write_headers();
     vectors.cut(kHeader + count * row_bytes()), ends.cut(kHeader + count * sizeof(uint64_t)), texts.cut(end);
@@ -134,14 +130,16 @@ struct VectorIndexWriter::State {
 VectorIndexWriter::VectorIndexWriter(const fs::path& folder, const VectorIndexOptions& options, bool resume) {
   if (options.dimension == 0) throw Error("an index needs vectors of at least one number", {}, "dimension");
   const std::string wanted = io::dump(described(options));
-  if (fs::exists(folder / kIndex)) throw Error(fmt::format("{} is an index already", folder.string()), "another folder");
+  if (fs::exists(folder / kIndex))
+    throw Error(fmt::format("{} is an index already", folder.string()), "another folder");
   const bool begun = fs::exists(folder / kBegun);
   if (begun && !resume)
-    throw Error(fmt::format("an index was begun in {}", folder.string()), "`resume` to go on with it, or another folder",
-                "resume");
+    throw Error(fmt::format("an index was begun in {}", folder.string()),
+                "`resume` to go on with it, or another folder", "resume");
   if (begun && io::MappedFile(folder / kBegun).text() != wanted)
-    throw Error(fmt::format("the index that was begun in {} is of another model or other settings", folder.string()),
-                "the same model and settings, or another folder", "resume");
+    throw Error(
+        fmt::format("the index that was begun in {} is of another model or other settings", folder.string()),
+        "the same model and settings, or another folder", "resume");
   if (!begun) {
     fs::create_directories(folder);
     if (!fs::is_empty(folder)) throw Error(fmt::format("{} is not empty", folder.string()), "another folder");
@@ -161,7 +159,8 @@ size_t VectorIndexWriter::size() const { return state_->count; }
 void VectorIndexWriter::add(std::span<const float> vector, std::string_view text) {
   State& s = *state_;
   if (vector.size() != s.options.dimension)
-    throw Error(fmt::format("a vector of {} numbers, where the index has {}", vector.size(), s.options.dimension));
+    throw Error(
+        fmt::format("a vector of {} numbers, where the index has {}", vector.size(), s.options.dimension));
   double squares = 0;
   for (const float x : vector) squares += double(x) * double(x);
   if (!std::isfinite(squares)) throw Error("a vector has NaN or infinity in it");
@@ -204,7 +203,8 @@ void VectorIndexWriter::commit() {
 }
 
 struct VectorIndex::State {
-  explicit State(const fs::path& folder) : vectors(folder / kVectors), ends(folder / kEnds), texts(folder / kTexts) {}
+  explicit State(const fs::path& folder)
+      : vectors(folder / kVectors), ends(folder / kEnds), texts(folder / kTexts) {}
 
   size_t count = 0;
   VectorIndexOptions options;
@@ -265,15 +265,17 @@ std::string_view VectorIndex::text(size_t i) const {
   if (i >= s.count) throw Error(fmt::format("there is no text {}: the index has {}", i, s.count));
   const uint64_t first = i == 0 ? 0 : s.ends_of_texts[i - 1], end = s.ends_of_texts[i];
   const std::string_view all = s.texts.text();
-  if (first > end || end > all.size()) throw Error("ends.npy is not that of these texts", "make the index anew");
+  if (first > end || end > all.size())
+    throw Error("ends.npy is not that of these texts", "make the index anew");
   return all.substr(first, end - first);
 }
 
 std::vector<Ranked> VectorIndex::search(std::span<const float> query, size_t top, int threads) const {
   const State& s = *state_;
   if (query.size() != s.options.dimension)
-    throw Error(fmt::format("a query of {} numbers, where the index has {}", query.size(), s.options.dimension),
-                "the model that the index was made with");
+    throw Error(
+        fmt::format("a query of {} numbers, where the index has {}", query.size(), s.options.dimension),
+        "the model that the index was made with");
   double squares = 0;
   for (const float x : query) squares += double(x) * double(x);
   std::vector<float> q(query.begin(), query.end());
@@ -288,17 +290,19 @@ std::vector<Ranked> VectorIndex::search(std::span<const float> query, size_t top
     return a.score > b.score || (a.score == b.score && a.index < b.index);
   };
   Team team(threads > 0 ? threads : available_threads());
-  std::vector<std::vector<Ranked>> best(size_t(team.threads()));  // of each worker, as a heap: the worst in front
+  std::vector<std::vector<Ranked>> best(
+      size_t(team.threads()));  // of each worker, as a heap: the worst in front
   team.parallel_for(chunks, [&](size_t chunk, size_t worker) {
     float scores[kRows];
     const size_t first = chunk * kRows, count = std::min(kRows, s.count - first);
     const std::byte* numbers = s.vectors.bytes().data() + kHeader;
     if (s.options.numbers == VectorNumbers::kInt8) {
       const auto* scales = reinterpret_cast<const float*>(s.scales->bytes().data() + kHeader);
-      kernels::dot_rows_i8(reinterpret_cast<const int8_t*>(numbers) + first * s.options.dimension, scales + first, q,
-                           {scores, count});
+      kernels::dot_rows_i8(reinterpret_cast<const int8_t*>(numbers) + first * s.options.dimension,
+                           scales + first, q, {scores, count});
     } else {
-      kernels::dot_rows_f16(reinterpret_cast<const uint16_t*>(numbers) + first * s.options.dimension, q, {scores, count});
+      kernels::dot_rows_f16(reinterpret_cast<const uint16_t*>(numbers) + first * s.options.dimension, q,
+                            {scores, count});
     }
     std::vector<Ranked>& heap = best[worker];
     for (size_t i = 0; i < count; ++i) {

@@ -344,7 +344,8 @@ TEST(CliIndex, IsMadeGoneOnWithAndSearched) {
   const Result made = run({"index", "-m", model.name(), at("library"), "--file", at("texts")});
   ASSERT_EQ(made.code, 0) << made.err;
   // By the name of its model, which the index knows.
-  const Result found = run({"similar", "--index", at("library"), "--query", "the bank", "--top", "2", "--json"});
+  const Result found =
+      run({"similar", "--index", at("library"), "--query", "the bank", "--top", "2", "--json"});
   ASSERT_EQ(found.code, 0) << found.err;
   const json best = json::parse(found.out.substr(0, found.out.find('\n')));
   EXPECT_EQ(best["text"], "the bank");
@@ -354,21 +355,27 @@ TEST(CliIndex, IsMadeGoneOnWithAndSearched) {
   const Result two = run({"similar", "--index", at("library"), "--top", "1", "of a river", "you found me"});
   EXPECT_NE(two.out.find("of a river"), std::string::npos) << two.out;
 
-  EXPECT_NE(run({"index", "-m", model.name(), at("library"), "--file", at("texts")}).code, 0) << "it is there";
+  EXPECT_NE(run({"index", "-m", model.name(), at("library"), "--file", at("texts")}).code, 0)
+      << "it is there";
   EXPECT_EQ(run({"index", "--file", at("texts")}).code, 2) << "no folder";
-  EXPECT_EQ(run({"similar", "--index", at("library"), "--pooling", "max", "--query", "x"}).code, 2) << "not as it was made";
+  EXPECT_EQ(run({"similar", "--index", at("library"), "--pooling", "max", "--query", "x"}).code, 2)
+      << "not as it was made";
   EXPECT_EQ(run({"similar", "--index", at("library"), "--prefix", "x", "--query", "x"}).code, 2);
-  EXPECT_NE(run({"similar", "--index", at("nothing"), "--query", "x"}).err.find("bertie index"), std::string::npos);
+  EXPECT_NE(run({"similar", "--index", at("nothing"), "--query", "x"}).err.find("bertie index"),
+            std::string::npos);
 }
 
 TEST(CliEmbed, TakesPoolingPrefixAndWindows) {
   const ModelFolder model;
   const bertie::TextModel encoder = bertie::load(model.name());
   const auto first = [](const Result& r) { return json::parse(r.out)["vector"].get<std::vector<float>>(); };
-  EXPECT_EQ(first(run({"embed", "-m", model.name(), "--prefix", "you ", "found"})), encoder.embed("you found").values);
-  const bertie::TextModel cls = encoder.with_pooling({.cls = true, .mean = false, .normalize = encoder.pooling().normalize});
+  EXPECT_EQ(first(run({"embed", "-m", model.name(), "--prefix", "you ", "found"})),
+            encoder.embed("you found").values);
+  const bertie::TextModel cls =
+      encoder.with_pooling({.cls = true, .mean = false, .normalize = encoder.pooling().normalize});
   EXPECT_EQ(first(run({"embed", "-m", model.name(), "--pooling", "cls", "you"})), cls.embed("you").values);
-  const Result r = run({"embed", "-m", model.name(), "--max-length", "4", "--windows", "you found me the bank"});
+  const Result r =
+      run({"embed", "-m", model.name(), "--max-length", "4", "--windows", "you found me the bank"});
   EXPECT_EQ(json::parse(r.out)["windows"], 3) << r.out;
   EXPECT_EQ(json::parse(r.out)["truncated"], false);
 }

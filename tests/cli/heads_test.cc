@@ -200,7 +200,8 @@ TEST(CliHeads, OffInAnEvaluationAreOffInOneModelAlone) {
 TEST(CliHeads, AsAPageInOneFile) {
   const TempFolder folder;
   const std::string file = (folder.path() / "heads.html").string();
-  const std::vector<std::string> command{"heads", "-m", golden("fill-mask-bert"), "--html", file, "Anna came."};
+  const std::vector<std::string> command{"heads",  "-m", golden("fill-mask-bert"),
+                                         "--html", file, "Anna came."};
   const Result first = run(command);
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(first.out, "");
@@ -217,8 +218,9 @@ TEST(CliHeads, EvaluateSwitchesEachOffInTurn) {
   const std::string file = (folder.path() / "rows.tsv").string();
   write_file(file, "sentence\tlabel\nA film.\t0\nAnna came.\t1\nNo.\t0\nThe film was good.\t1\n");
   const std::string model = golden("text-classification-bert");
-  const std::vector<std::string> command{"evaluate", "classify", "-m", model, "--data", file, "--metric",
-                                         "calibration_error", "-q"};  // which differs from head to head
+  const std::vector<std::string> command{
+      "evaluate", "classify",          "-m", model, "--data", file,
+      "--metric", "calibration_error", "-q"};  // which differs from head to head
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), command.begin(), command.end());
     return run(more);
@@ -230,13 +232,15 @@ TEST(CliHeads, EvaluateSwitchesEachOffInTurn) {
   ASSERT_EQ(all["without"].size(), all["layers"].get<size_t>() * heads);
   for (size_t i = 0; i < all["without"].size(); ++i) {
     const std::string which = std::to_string(i / heads + 1) + "-" + std::to_string(i % heads + 1);
-    EXPECT_EQ(json::parse(with({"--without", which, "--json"}).out)["scores"]["calibration_error"], all["without"][i])
+    EXPECT_EQ(json::parse(with({"--without", which, "--json"}).out)["scores"]["calibration_error"],
+              all["without"][i])
         << which;
     EXPECT_NE(all["without"][i], all["value"]) << which;
   }
   const Result shown = with({"--each-head"});
   EXPECT_NE(shown.out.find("with all heads, over 4 rows"), std::string::npos) << shown.out;
-  for (const char* other : {"--without=1-1", "--bootstrap=10"}) EXPECT_EQ(with({"--each-head", other}).code, 2) << other;
+  for (const char* other : {"--without=1-1", "--bootstrap=10"})
+    EXPECT_EQ(with({"--each-head", other}).code, 2) << other;
 }
 
 }  // namespace

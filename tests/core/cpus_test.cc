@@ -57,7 +57,8 @@ TEST(Processors, OfFilesThatMakeNoSenseAreAsManyAsThereAre) {
   const fs::path groups = folder.path() / "cgroup", mount = folder.path() / "fs";
   for (const char* text : {"", "nonsense", "0:", "0::", "::", "0::/../../x", "x:cpu:"}) {
     write(groups, text);
-    for (const char* max : {"", "0 0", "-5 100000", "100000", "99999999999999999999 1", "1 99999999999999999999"}) {
+    for (const char* max :
+         {"", "0 0", "-5 100000", "100000", "99999999999999999999 1", "1 99999999999999999999"}) {
       write(mount / "cpu.max", max);
       EXPECT_GE(processors_of_groups(groups, mount), 0) << text << " / " << max;
     }

@@ -75,7 +75,8 @@ TEST(Atlas, OfALongTextIsUnderAMegabyte) {
   a.layers = kLayers, a.heads = kHeads;
   for (size_t l = 0; l < kLayers; ++l) a.kept.push_back(l);
   a.weights.assign(kLayers * kHeads * kTokens * kTokens, 1.0f / kTokens);
-  EXPECT_LT(to_json(atlas(a), a, {.model = "bert-base-uncased", .text = std::string(4000, 'x')}).size(), 1'000'000u);
+  EXPECT_LT(to_json(atlas(a), a, {.model = "bert-base-uncased", .text = std::string(4000, 'x')}).size(),
+            1'000'000u);
 }
 
 TEST(Page, OfHeadsHoldsAHostileRelationAsText) {

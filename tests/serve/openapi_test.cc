@@ -120,10 +120,9 @@ TEST_F(OpenApi, HasTheRoutesOfTheServerAndNoOthers) {
       std::string route = path.substr(0, path.find('{'));
       described.insert((method == "post" ? "POST " : "GET ") + route);
     }
-  for (auto routes :
-       {serve::openai_routes(), serve::tei_routes(), serve::pipeline_routes(), serve::inside_routes(),
-        serve::heads_routes(), serve::see_routes(), serve::training_routes(), serve::page_routes(),
-        serve::status_routes()})
+  for (auto routes : {serve::openai_routes(), serve::tei_routes(), serve::pipeline_routes(),
+                      serve::inside_routes(), serve::heads_routes(), serve::see_routes(),
+                      serve::training_routes(), serve::page_routes(), serve::status_routes()})
     for (const serve::Route& route : routes)
       there.insert(std::string(route.method) + " " + std::string(route.path));
   EXPECT_EQ(described, there);

@@ -71,7 +71,8 @@ TEST(Training, ServesRunsByName) {
 }
 
 // `model` with one file more, in memory.
-std::map<std::string, std::string> with_file(const char* model, const std::string& name, const std::string& text) {
+std::map<std::string, std::string> with_file(const char* model, const std::string& name,
+                                             const std::string& text) {
   std::map<std::string, std::string> texts;
   for (const auto& entry : std::filesystem::directory_iterator(test::golden_task(model))) {
     std::ifstream in(entry.path(), std::ios::binary);

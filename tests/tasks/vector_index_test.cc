@@ -67,7 +67,8 @@ TEST(VectorIndex, FindsWhatComparingEveryVectorFinds) {
       }
     }
     const std::vector<Ranked> few = index.search(query, 5, 1);
-    for (size_t k = 0; k < 5; ++k) EXPECT_EQ(few[k].index, found[k].index) << "with another number of threads";
+    for (size_t k = 0; k < 5; ++k)
+      EXPECT_EQ(few[k].index, found[k].index) << "with another number of threads";
     EXPECT_EQ(index.search(vector_of(77), 1)[0].index, 77u);
     EXPECT_EQ(index.text(77), "text 77");
     EXPECT_TRUE(index.search(query, 0).empty());
@@ -106,7 +107,8 @@ TEST(VectorIndex, ThatWasBegunIsGoneOnWithToTheSameBytes) {
       VectorIndexOptions other = options(numbers);
       other.model = "another";
       expect_error("another model", [&] { VectorIndexWriter again(parts, other, true); });
-      if (*torn && std::string_view(torn) != "texts") fs::resize_file(parts / torn, fs::file_size(parts / torn) - 3);
+      if (*torn && std::string_view(torn) != "texts")
+        fs::resize_file(parts / torn, fs::file_size(parts / torn) - 3);
       if (std::string_view(torn) == "texts") std::ofstream(parts / torn, std::ios::app) << "half a te";
       VectorIndexWriter second(parts, options(numbers), true);
       EXPECT_EQ(second.size(), *torn && std::string_view(torn) != "texts" ? 39u : 40u) << torn;
@@ -139,9 +141,10 @@ TEST(VectorIndex, RefusesFilesThatAreNotItsOwn) {
   fs::resize_file(copy.path() / "c" / "texts", 5);
   const VectorIndex index(copy.path() / "c");
   expect_error("ends.npy", [&] { index.text(9); });
-  for (const char* text : {"", "[]", "{}", "{\"version\": 2}",
-                           "{\"version\":1,\"dimension\":37,\"numbers\":\"int8\",\"model\":\"\",\"pooling\":\"\",\"how\":\"\","
-                           "\"count\":1099511627776}"}) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"version\": 2}",
+        "{\"version\":1,\"dimension\":37,\"numbers\":\"int8\",\"model\":\"\",\"pooling\":\"\",\"how\":\"\","
+        "\"count\":1099511627776}"}) {
     write_file(copy.path() / "c" / "index.json", text);
     EXPECT_THROW(VectorIndex(copy.path() / "c"), Error) << text;
   }

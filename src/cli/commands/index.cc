@@ -1,6 +1,5 @@
 // bertie index
 #include "bertie/vector_index.h"
-
 #include "cli/output_file.h"
 #include "cli/task.h"
 
@@ -13,15 +12,15 @@ int index_command(const Settings& settings) {
   reading.words.clear();
   Inputs inputs(reading, TaskKind::kClassify);
   const TextModel model = load_model(settings);
-  VectorIndexWriter writer(
-      settings.words[0],
-      {.dimension = model.dimension(),
-       .numbers = VectorNumbers(settings.numbers.value_or(int(VectorNumbers::kFloat16))),
-       .model = model_name(settings),
-       .pooling = name_of(model.pooling()),
-       .how = fmt::format("prefix {}; texts of more than {} tokens are {}", in_quotes(settings.prefix.value_or("")),
-                          model.max_length(), settings.windows ? "in windows" : "cut")},
-      settings.resume);
+  VectorIndexWriter writer(settings.words[0],
+                           {.dimension = model.dimension(),
+                            .numbers = VectorNumbers(settings.numbers.value_or(int(VectorNumbers::kFloat16))),
+                            .model = model_name(settings),
+                            .pooling = name_of(model.pooling()),
+                            .how = fmt::format("prefix {}; texts of more than {} tokens are {}",
+                                               in_quotes(settings.prefix.value_or("")), model.max_length(),
+                                               settings.windows ? "in windows" : "cut")},
+                           settings.resume);
   const std::vector<float> zeros(model.dimension());
   const auto fill_to = [&](size_t rows) {  // for inputs that failed
     while (writer.size() < rows) writer.add(zeros, "");

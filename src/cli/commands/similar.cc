@@ -85,14 +85,16 @@ int search_index(Settings settings) {
   const VectorIndexOptions& made = index.options();
   if (!names_model(settings)) settings.model = made.model;
   if (settings.query) settings.words.insert(settings.words.begin(), *settings.query);
-  refuse({{settings.prefix.has_value(), "prefix"}}, "for texts that are still to be embedded: --query-prefix is the query's");
+  refuse({{settings.prefix.has_value(), "prefix"}},
+         "for texts that are still to be embedded: --query-prefix is the query's");
   Inputs inputs(settings);
   const TextModel model = load_model(settings);
   if (model.dimension() != index.dimension() || name_of(model.pooling()) != made.pooling)
-    throw UsageError(fmt::format("the index was made with {}, {} pooling and {} numbers; this model gives {}, {}",
-                                 printable(made.model), printable(made.pooling), index.dimension(),
-                                 name_of(model.pooling()), model.dimension()),
-                     fmt::format("the same model and --pooling {}", printable(made.pooling)));
+    throw UsageError(
+        fmt::format("the index was made with {}, {} pooling and {} numbers; this model gives {}, {}",
+                    printable(made.model), printable(made.pooling), index.dimension(),
+                    name_of(model.pooling()), model.dimension()),
+        fmt::format("the same model and --pooling {}", printable(made.pooling)));
   const std::string prefix = settings.query_prefix.value_or("");
   size_t truncated = 0, shown = 0;
   const int code = for_each_input(

@@ -8,7 +8,7 @@
 namespace bertie::cli {
 
 struct WithoutHeads {
-  std::string_view score;       // "loss", "accuracy"
+  std::string_view score;  // "loss", "accuracy"
   bool lower_is_better = false;
   double with_all = 0;
   size_t heads = 0;             // of a layer
