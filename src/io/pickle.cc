@@ -134,12 +134,12 @@ class PickleMachine {
   // False: a code that is not known.
   bool step(uint8_t code) {
     switch (code) {
-      case 0x80:
+      case 0x80:  // PROTO
         (void)take(1);
-        return true;  // PROTO
-      case 0x95:
+        return true;
+      case 0x95:  // FRAME
         (void)take(8);
-        return true;  // FRAME
+        return true;
       case 'N':
         push(Kind::kNone);
         return true;
@@ -149,38 +149,38 @@ class PickleMachine {
       case 0x89:
         push(PickleValue{.kind = Kind::kBool});
         return true;
-      case 'J':
+      case 'J':  // BININT
         push_int(number<int32_t>());
-        return true;  // BININT
+        return true;
       case 'K':
         push_int(number<uint8_t>());
         return true;
       case 'M':
         push_int(number<uint16_t>());
         return true;
-      case 0x8a:
+      case 0x8a:  // LONG1
         push_long(take(number<uint8_t>()));
-        return true;  // LONG1
-      case 'G': {     // BINFLOAT, big-endian
+        return true;
+      case 'G': {  // BINFLOAT, big-endian
         const uint64_t bits = __builtin_bswap64(number<uint64_t>());
         push(PickleValue{.kind = Kind::kFloat, .real = std::bit_cast<double>(bits)});
         return true;
       }
-      case 'X':
+      case 'X':  // BINUNICODE
         push_text(take(number<uint32_t>()));
-        return true;  // BINUNICODE
-      case 0x8c:
+        return true;
+      case 0x8c:  // SHORT_BINUNICODE
         push_text(take(number<uint8_t>()));
-        return true;  // SHORT_BINUNICODE
-      case 0x8d:
+        return true;
+      case 0x8d:  // BINUNICODE8
         push_text(take(number<uint64_t>()));
-        return true;  // BINUNICODE8
-      case 'U':
+        return true;
+      case 'U':  // SHORT_BINSTRING
         push_text(take(number<uint8_t>()));
-        return true;  // SHORT_BINSTRING
-      case 'T':
+        return true;
+      case 'T':  // BINSTRING
         push_text(take(number<uint32_t>()));
-        return true;  // BINSTRING
+        return true;
       case ')':
         push_items(Kind::kTuple, {});
         return true;
@@ -237,9 +237,9 @@ class PickleMachine {
       case 'r':
         put(number<uint32_t>());
         return true;
-      case 0x94:
+      case 0x94:  // MEMOIZE
         put(memo_.size());
-        return true;  // MEMOIZE
+        return true;
       case 'h':
         get(number<uint8_t>());
         return true;
@@ -266,9 +266,9 @@ class PickleMachine {
       case 'Q':
         push_items(Kind::kPersistent, pop_many(1));
         return true;
-      case 'b':
+      case 'b':  // BUILD: attributes, of which none matters
         (void)pop(), (void)top();
-        return true;  // BUILD: attributes, of which none matters
+        return true;
       default:
         return false;
     }
