@@ -37,5 +37,6 @@
 #include "bertie/train.h"
 #include "bertie/transformer.h"
 #include "bertie/utf8.h"
+#include "bertie/vector_index.h"
 #include "bertie/view.h"
 #include "bertie/weight_format.h"

@@ -66,7 +66,8 @@ int processors_of_groups(const fs::path& groups, const fs::path& mount) {
        std::getline(in, line);) {  // "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
     const size_t kinds = line.find(':'), path = line.find(':', kinds + 1);
     if (kinds == line.npos || path == line.npos) continue;
-    const std::string controllers = "," + line.substr(kinds + 1, path - kinds - 1) + ",";
+    std::string controllers(",");
+    controllers.append(line, kinds + 1, path - kinds - 1).append(",");
     const std::string below = line.substr(std::min(line.size(), path + 2));
     if (controllers == ",,") {
       take(least_limit(mount / below, mount, [](const fs::path& group) {

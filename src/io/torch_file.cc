@@ -233,23 +233,23 @@ TorchTensors from_pickles(std::span<const std::byte> file, const std::string& na
   const std::vector<Tensor> tensors = reader.tensors(pickle.read());
   const PickleValue keys = pickle.read();
   if (!keys.is(Kind::kList)) reader.fail("the list of its storages is missing");
-  std::map<std::string, DType> kinds;
-  for (const Tensor& t : tensors) kinds[t.storage.key] = t.storage.dtype;
+  std::map<std::string, const Storage*> known;
+  for (const Tensor& t : tensors) known[t.storage.key] = &t.storage;
   std::map<std::string, std::span<const std::byte>> storages;
   size_t at = pickle.position();
   for (const PickleValue& key : *keys.items) {
-    const auto kind = key.is(Kind::kText) ? kinds.find(std::string(key.text)) : kinds.end();
-    if (kind == kinds.end())
+    const auto storage = key.is(Kind::kText) ? known.find(std::string(key.text)) : known.end();
+    if (storage == known.end())
       reader.fail("a storage that no tensor uses", "save it again with a newer PyTorch");
     uint64_t elements = 0;
     if (file.size() - at < sizeof elements)
       reader.fail("truncated: a storage is missing", "make or download it again");
     std::memcpy(&elements, file.data() + at, sizeof elements);
     at += sizeof elements;
-    const Checked bytes = Checked(elements) * size_of(kind->second);
+    const Checked bytes = Checked(elements) * size_of(storage->second->dtype);
     if (bytes > Checked(file.size() - at))
       reader.fail("truncated: a storage ends after the file", "make or download it again");
-    storages[kind->first] = file.subspan(at, bytes.value());
+    storages[storage->first] = file.subspan(at, bytes.value());
     at += bytes.value();
   }
   TorchTensors out;

@@ -81,16 +81,27 @@ nlohmann::ordered_json described(const VectorIndexOptions& o) {
           {"model", o.model},    {"pooling", o.pooling},     {"how", o.how}};
 }
 
+// The numbers of a file of `rows` rows; columns 0: of one number each. Error where its header or size is
+// another.
+template <class Number>
+const Number* numbers_of(const io::MappedFile& file, const char* name, const char* type, size_t rows,
+                         size_t columns) {
+  const size_t wanted = rows * std::max<size_t>(columns, 1) * sizeof(Number);
+  if (file.bytes().size() != kHeader + wanted || !file.text().starts_with(npy_header(type, rows, columns)))
+    throw Error(fmt::format("{} is not that of this index.json", name), "make the index anew");
+  return reinterpret_cast<const Number*>(file.bytes().data() + kHeader);
+}
+
 }  // namespace
 
 struct VectorIndexWriter::State {
-  State(const fs::path& folder, const VectorIndexOptions& o, bool resume)
-      : folder(folder),
+  State(const fs::path& path, const VectorIndexOptions& o, bool resume)
+      : folder(path),
         options(o),
-        vectors(folder / kVectors, resume),
-        ends(folder / kEnds, resume),
-        texts(folder / kTexts, resume) {
-    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<Growing>(folder / kScales, resume);
+        vectors(path / kVectors, resume),
+        ends(path / kEnds, resume),
+        texts(path / kTexts, resume) {
+    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<Growing>(path / kScales, resume);
   }
 
   fs::path folder;
@@ -211,15 +222,6 @@ struct VectorIndex::State {
   io::MappedFile vectors, ends, texts;
   std::optional<io::MappedFile> scales;
 
-  // Numbers behind an .npy header; Error where the file has fewer.
-  template <class Number>
-  const Number* numbers_of(const io::MappedFile& file, const char* name, size_t wanted, const char* type,
-                           size_t columns) const {
-    const std::string header = npy_header(type, count, columns);
-    if (file.bytes().size() != kHeader + wanted * sizeof(Number) || !file.text().starts_with(header))
-      throw Error(fmt::format("{} is not that of this index.json", name), "make the index anew");
-    return reinterpret_cast<const Number*>(file.bytes().data() + kHeader);
-  }
   const uint64_t* ends_of_texts = nullptr;
 };
 
@@ -243,15 +245,16 @@ VectorIndex::VectorIndex(const fs::path& folder) {
   s.options.numbers = numbers == "int8" ? VectorNumbers::kInt8 : VectorNumbers::kFloat16;
   s.options.model = io::get_string(index, "model", name), s.options.how = io::get_string(index, "how", name);
   s.options.pooling = io::get_string(index, "pooling", name);
-  const size_t d = s.options.dimension, all = s.count * d;  // below 2^60
+  const size_t d = s.options.dimension;  // times the count below 2^60
+  const char* type = npy_type(s.options.numbers);
   if (s.options.numbers == VectorNumbers::kInt8) {
     s.scales.emplace(folder / kScales);
-    (void)s.numbers_of<int8_t>(s.vectors, kVectors, all, npy_type(s.options.numbers), d);
-    (void)s.numbers_of<float>(*s.scales, kScales, s.count, "<f4", 0);
+    (void)numbers_of<int8_t>(s.vectors, kVectors, type, s.count, d);
+    (void)numbers_of<float>(*s.scales, kScales, "<f4", s.count, 0);
   } else {
-    (void)s.numbers_of<uint16_t>(s.vectors, kVectors, all, npy_type(s.options.numbers), d);
+    (void)numbers_of<uint16_t>(s.vectors, kVectors, type, s.count, d);
   }
-  s.ends_of_texts = s.numbers_of<uint64_t>(s.ends, kEnds, s.count, "<u8", 0);
+  s.ends_of_texts = numbers_of<uint64_t>(s.ends, kEnds, "<u8", s.count, 0);
 }
 
 VectorIndex::~VectorIndex() = default;

@@ -68,6 +68,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"train.h", "train"},
     {"transformer.h", "model"},
     {"utf8.h", "text"},
+    {"vector_index.h", "tasks"},
     {"view.h", "core"},
     {"weight_format.h", "kernels"},
 };
