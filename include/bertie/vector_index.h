@@ -1,19 +1,24 @@
 #pragma once
 // Vectors that were saved, with their texts: a corpus is embedded once, and searched as often as one likes.
 //
-//   bertie::VectorIndexWriter writer("library", {.dimension = model.dimension(), .model =
-//   "all-MiniLM-L6-v2"}); writer.add(model.embed(text).values, text);   … writer.commit();
+//   bertie::VectorIndexWriter writer("library", {.dimension = model.dimension()});
+//   writer.add(model.embed(text).values, text);
+//   writer.commit();
 //
 //   const bertie::VectorIndex index("library");
-//   for (const bertie::Ranked& r : index.search(model.embed("a question").values, 10)) index.text(r.index);
+//   auto best = index.search(model.embed("a question").values, 10);
+//   index.text(best[0].index);
 //
 // An index is a folder:
-//   index.json    version, count, dimension, numbers ("float16"), and what made the vectors: model, pooling,
-//   how vectors.npy   (count, dimension), float16 or int8, of length 1 each scales.npy    (count), float32:
-//   what a row of int8 is multiplied by; float16 has none texts         UTF-8, one text after the other
-//   ends.npy      (count), uint64: where each text ends
-// index.json is written last: without it the others are what was done so far, and can be gone on with. All of
-// it is mapped, not read, when it is opened. Search is exact: every vector is compared.
+//
+// - index.json: version, count, dimension, numbers ("float16"); what made them: model, pooling, how
+// - vectors.npy: (count, dimension), float16 or int8, of length 1 each
+// - scales.npy: (count), float32, what a row of int8 is multiplied by; float16 has none
+// - texts: UTF-8, one text after the other
+// - ends.npy: (count), uint64, where each text ends
+//
+// index.json is written last. Until then begun.json stands for it, and what is there can be gone on with. All
+// of it is mapped, not read, when it is opened. Search is exact: every vector is compared.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -50,6 +55,9 @@ class BERTIE_API VectorIndexWriter {
   VectorIndexWriter& operator=(const VectorIndexWriter&) = delete;
 
   size_t size() const;  // vectors so far, those of before included
+  // The text of one from before, so that whoever goes on can see that it is the same work. Zeros without a
+  // text at the end of what was begun are not among them.
+  std::string_view old_text(size_t i) const;
   void add(std::span<const float> vector, std::string_view text);
   void flush();   // what was added outlives the process
   void commit();  // the index is whole

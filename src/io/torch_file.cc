@@ -40,7 +40,14 @@ struct Tensor {
 
 class Reader {
  public:
-  explicit Reader(const std::string& name) : name_(name) {}
+  Reader(const std::string& name, size_t file_bytes) : name_(name), room_(4 * Checked(file_bytes)) {}
+
+  // Copies may take a few times the file's bytes. Many views of one storage would take any number.
+  void take_room(Checked bytes) {
+    if (bytes > room_)
+      fail("its tensors are views of each other that would fill memory", "save it with .contiguous()");
+    room_ = room_ - bytes;
+  }
 
   [[noreturn]] void fail(const std::string& problem,
                          const std::string& hint = "save it again with torch.save") const {
@@ -66,7 +73,7 @@ class Reader {
 
   // A tensor's numbers, in row-major order: in place where they lie so.
   TensorInfo placed(const Tensor& t, std::span<const std::byte> storage,
-                    std::vector<std::vector<std::byte>>& copies) const {
+                    std::vector<std::vector<std::byte>>& copies) {
     const size_t size = size_of(t.storage.dtype);
     Checked elements = 1, last = t.offset;  // the farthest element
     bool in_order = true;
@@ -87,9 +94,9 @@ class Reader {
       info.data = storage.subspan(t.offset * size, n * size);
       return info;
     }
-    // No stride makes more of a storage than there is of it, but for strides of 0: those of expand().
-    if (n > t.storage.elements)
+    if (n > t.storage.elements)  // as expand() does
       fail(fmt::format("tensor {} repeats its numbers", quote(t.name)), "save it with .contiguous()");
+    take_room(elements * size);
     std::vector<std::byte>& copy = copies.emplace_back(n * size);
     std::vector<size_t> at(t.shape.size());
     for (size_t i = 0; i < n; ++i) {
@@ -175,11 +182,12 @@ class Reader {
   }
 
   const std::string& name_;
+  Checked room_;
 };
 
 // NAME/data.pkl, NAME/data/KEY for each storage, NAME/byteorder.
 TorchTensors from_zip(std::span<const std::byte> file, const std::string& name) {
-  const Reader reader(name);
+  Reader reader(name, file.size());
   std::map<std::string, ZipEntry> entries;
   std::string root;
   for (const ZipEntry& entry : zip_entries(file, name)) {
@@ -192,6 +200,7 @@ TorchTensors from_zip(std::span<const std::byte> file, const std::string& name) 
     const auto found = entries.find(root + entry);
     if (found == entries.end())
       reader.fail(fmt::format("{} is missing", quote(entry)), "make or download it again");
+    if (found->second.deflated) reader.take_room(found->second.bytes);
     std::vector<std::byte> room;
     const std::span<const std::byte> bytes = unzip(found->second, room, name);
     if (room.empty()) return bytes;
@@ -216,8 +225,11 @@ TorchTensors from_zip(std::span<const std::byte> file, const std::string& name) 
 // Before PyTorch 1.6: pickles of a magic number, a version, the machine, the tensors, the storages' keys;
 // then each storage's count of elements, and the elements.
 TorchTensors from_pickles(std::span<const std::byte> file, const std::string& name) {
-  const Reader reader(name);
+  Reader reader(name, file.size());
   constexpr auto kMagic = int64_t(0xa86a20f9469cfc6c);  // the lowest 64 bits of 0x1950a86a20f9469cfc6c
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min<size_t>(file.size(), 64));
+  if (text.starts_with("version https://git-lfs"))
+    reader.fail("a pointer file of git-lfs, and not the file itself", "git lfs pull, or download it again");
   PickleReader pickle(file, name);
   if (const PickleValue magic = pickle.read(); !magic.is(Kind::kInt) || magic.number != kMagic)
     reader.fail("not a file of torch.save: its magic number is missing");

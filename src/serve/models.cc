@@ -25,9 +25,9 @@ std::map<std::string, std::string> prompts_of(const ModelFiles& files) {
 }
 
 // A file that is still being written, or is of another model, keeps nothing else from being served.
-bool is_heads_report(const ModelFiles& files, const Config& config) {
+bool is_heads_report(const std::string& text, const Config& config) {
   try {
-    const nlohmann::json report = io::parse_json(files.read(kHeads).text(), kHeads);
+    const nlohmann::json report = io::parse_json(text, kHeads);
     const size_t all = config.depth() * config.heads;
     return report.is_object() && report.value("layers", size_t{0}) == config.depth() &&
            report.value("heads", size_t{0}) == config.heads && report.contains("shares") &&
@@ -46,8 +46,9 @@ ModelPointer load_one(const std::string& name, const ModelFiles& files, const Se
   ServedModel served{.name = name, .all = all, .one = all.with_threads(1), .loaded_at = std::time(nullptr)};
   if (files.has(kPrompts)) served.prompts = prompts_of(files);
   if (files.has(kHeads)) {
-    served.bad_heads = !is_heads_report(files, all.model().config());
-    if (!served.bad_heads) served.heads = files.read(kHeads).text();
+    served.heads = files.read(kHeads).text();
+    served.bad_heads = !is_heads_report(served.heads, all.model().config());
+    if (served.bad_heads) served.heads.clear();
   }
   // The first call of each packs what it needs, and shows whether there are vectors.
   try {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "bertie/error.h"
@@ -40,8 +41,9 @@ std::string npy_header(const char* type, size_t rows, size_t columns) {
 // A file that grows at its end.
 class Growing {
  public:
-  Growing(const fs::path& path, bool resume) : path_(path) {
-    file_ = std::fopen(path.c_str(), resume ? "r+b" : "wbx");
+  // What is there already is gone on with.
+  explicit Growing(const fs::path& path) : path_(path) {
+    file_ = std::fopen(path.c_str(), fs::exists(path) ? "r+b" : "w+bx");
     if (!file_) fail();
   }
   ~Growing() {
@@ -53,7 +55,7 @@ class Growing {
   uint64_t size() const { return fs::file_size(path_); }
   void cut(uint64_t size) {
     fs::resize_file(path_, size);
-    if (std::fseek(file_, 0, SEEK_END) != 0) fail();
+    to_end();
   }
   void add(const void* bytes, size_t count) {
     if (count > 0 && std::fwrite(bytes, 1, count, file_) != count) fail();
@@ -62,12 +64,16 @@ class Growing {
     if (std::fseek(file_, 0, SEEK_SET) != 0) fail();
     add(bytes.data(), bytes.size());
     flush();
+    to_end();
   }
   void flush() {
     if (std::fflush(file_) != 0) fail();
   }
 
  private:
+  void to_end() {
+    if (std::fseek(file_, 0, SEEK_END) != 0) fail();
+  }
   [[noreturn]] void fail() const {
     throw Error(fmt::format("{}: {}", path_.string(), std::strerror(errno)),
                 "a folder that can be written, with room");
@@ -95,13 +101,9 @@ const Number* numbers_of(const io::MappedFile& file, const char* name, const cha
 }  // namespace
 
 struct VectorIndexWriter::State {
-  State(const fs::path& path, const VectorIndexOptions& o, bool resume)
-      : folder(path),
-        options(o),
-        vectors(path / kVectors, resume),
-        ends(path / kEnds, resume),
-        texts(path / kTexts, resume) {
-    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<Growing>(path / kScales, resume);
+  State(const fs::path& path, const VectorIndexOptions& o)
+      : folder(path), options(o), vectors(path / kVectors), ends(path / kEnds), texts(path / kTexts) {
+    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<Growing>(path / kScales);
   }
 
   fs::path folder;
@@ -119,23 +121,34 @@ struct VectorIndexWriter::State {
     ends.put_at_front(npy_header("<u8", count, 0));
     if (scales) scales->put_at_front(npy_header("<f4", count, 0));
   }
-  // Rows that all files have whole; a process may have ended between two of them.
+  // Rows that all files have whole: a process may have ended between two of them. Rows of zeros without a
+  // text at their end are taken back: what they stand for is met again.
   void take_up() {
     const auto rows = [](const Growing& file, size_t bytes) {
       return size_t((std::max<uint64_t>(file.size(), kHeader) - kHeader) / bytes);
     };
     count = std::min(rows(vectors, row_bytes()), rows(ends, sizeof(uint64_t)));
     if (scales) count = std::min(count, rows(*scales, sizeof(float)));
-    if (count > 0) {
-      const io::MappedFile all(folder / kEnds);
-      std::memcpy(&end, all.bytes().data() + kHeader + (count - 1) * sizeof end, sizeof end);
-      if (end > texts.size())
-        throw Error(fmt::format("{} is not what was begun here", folder.string()), "begin anew");
-    }
+    const io::MappedFile all_ends(folder / kEnds), all_vectors(folder / kVectors);
+    const auto end_of = [&](size_t i) {
+      uint64_t value = 0;
+      std::memcpy(&value, all_ends.bytes().data() + kHeader + i * sizeof value, sizeof value);
+      return value;
+    };
+    const auto is_nothing = [&](size_t i) {
+      const auto row = all_vectors.bytes().subspan(kHeader + i * row_bytes(), row_bytes());
+      return end_of(i) == (i > 0 ? end_of(i - 1) : 0) &&
+             std::ranges::all_of(row, [](std::byte b) { return b == std::byte{}; });
+    };
+    while (count > 0 && (end_of(count - 1) > texts.size() || is_nothing(count - 1))) --count;
+    end = count > 0 ? end_of(count - 1) : 0;
     write_headers();
     vectors.cut(kHeader + count * row_bytes()), ends.cut(kHeader + count * sizeof(uint64_t)), texts.cut(end);
     if (scales) scales->cut(kHeader + count * sizeof(float));
+    old_ends.emplace(folder / kEnds), old_texts.emplace(folder / kTexts);
   }
+  std::optional<io::MappedFile> old_ends, old_texts;  // of an index that is gone on with
+  bool committed = false;
 };
 
 VectorIndexWriter::VectorIndexWriter(const fs::path& folder, const VectorIndexOptions& options, bool resume) {
@@ -155,20 +168,38 @@ VectorIndexWriter::VectorIndexWriter(const fs::path& folder, const VectorIndexOp
     fs::create_directories(folder);
     if (!fs::is_empty(folder)) throw Error(fmt::format("{} is not empty", folder.string()), "another folder");
   }
-  state_ = std::make_unique<State>(folder, options, begun);
-  if (!begun) {
-    state_->write_headers();
-    write_file(folder / kBegun, wanted);
-  } else {
+  if (!begun) write_file(folder / kBegun, wanted);  // before all else: what has it can be gone on with
+  state_ = std::make_unique<State>(folder, options);
+  if (begun)
     state_->take_up();
-  }
+  else
+    state_->write_headers();
 }
 
 VectorIndexWriter::~VectorIndexWriter() = default;
 size_t VectorIndexWriter::size() const { return state_->count; }
 
+std::string_view VectorIndexWriter::old_text(size_t i) const {
+  const State& s = *state_;
+  std::span<const std::byte> ends;
+  if (s.old_ends) ends = s.old_ends->bytes().subspan(kHeader);
+  if (i >= ends.size() / sizeof(uint64_t)) throw Error(fmt::format("there is no text {} from before", i));
+  const auto end_of = [&](size_t k) {
+    uint64_t value = 0;
+    std::memcpy(&value, &ends[k * sizeof value], sizeof value);
+    return value;
+  };
+  const uint64_t first = i > 0 ? end_of(i - 1) : 0, end = end_of(i);
+  const std::string_view all = s.old_texts->text();
+  if (first > end || end > all.size())
+    throw Error(fmt::format("{} is not what was begun here", s.folder.string()),
+                "begin anew in another folder");
+  return all.substr(first, end - first);
+}
+
 void VectorIndexWriter::add(std::span<const float> vector, std::string_view text) {
   State& s = *state_;
+  if (s.committed) throw Error("the index is whole: nothing can be added to it");
   if (vector.size() != s.options.dimension)
     throw Error(
         fmt::format("a vector of {} numbers, where the index has {}", vector.size(), s.options.dimension));
@@ -211,6 +242,7 @@ void VectorIndexWriter::commit() {
   index["count"] = s.count;
   write_file(s.folder / kIndex, io::dump(index));
   fs::remove(s.folder / kBegun);
+  s.committed = true;
 }
 
 struct VectorIndex::State {
@@ -281,6 +313,7 @@ std::vector<Ranked> VectorIndex::search(std::span<const float> query, size_t top
         "the model that the index was made with");
   double squares = 0;
   for (const float x : query) squares += double(x) * double(x);
+  if (!std::isfinite(squares)) throw Error("the query has NaN or infinity in it");
   std::vector<float> q(query.begin(), query.end());
   if (squares > 0)
     for (float& x : q) x = float(x / std::sqrt(squares));
@@ -309,7 +342,9 @@ std::vector<Ranked> VectorIndex::search(std::span<const float> query, size_t top
     }
     std::vector<Ranked>& heap = best[worker];
     for (size_t i = 0; i < count; ++i) {
-      const Ranked one{first + i, scores[i]};
+      // A damaged file may have NaN, which has no place in an order.
+      const Ranked one{first + i,
+                       std::isnan(scores[i]) ? -std::numeric_limits<float>::infinity() : scores[i]};
       if (heap.size() == top) {
         if (!better(one, heap.front())) continue;
         std::pop_heap(heap.begin(), heap.end(), better);

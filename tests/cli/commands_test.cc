@@ -365,6 +365,49 @@ TEST(CliIndex, IsMadeGoneOnWithAndSearched) {
             std::string::npos);
 }
 
+// As if the run had been killed behind so many rows.
+void cut_to(const fs::path& index, size_t rows, size_t dimension) {
+  fs::resize_file(index / "vectors.npy", 128 + rows * dimension * 2);
+  fs::remove(index / "index.json");
+}
+
+TEST(CliIndex, ResumesToTheSameBytesAndOnTheSameTextsAlone) {
+  const ModelFolder model;
+  const TemporaryFolder folder;
+  const auto at = [&](const char* name) { return (folder / name).string(); };
+  const std::string bad = "{\"nothing\": 1}\n";
+  bertie::write_file(at("texts.jsonl"), "{\"text\": \"you\"}\n{\"text\": \"found\"}\n" + bad +
+                                            "{\"text\": \"me\"}\n{\"text\": \"the bank\"}\n");
+  const auto index = [&](const char* to, const char* file, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"index", "-m", model.name(), at(to), "--file", at(file), "-q"});
+    return run(more);
+  };
+  (void)index("whole", "texts.jsonl");
+  const size_t dimension = bertie::load(model.name()).dimension();
+  for (size_t rows : {0, 1, 2, 3, 4, 5}) {  // 3: at the end is what stands for the bad line
+    fs::remove_all(at("part"));
+    fs::copy(at("whole"), at("part"));
+    const std::string about = read_all(at("part") + "/index.json");
+    bertie::write_file(at("part") + "/begun.json", about.substr(0, about.rfind(",\"count\"")) + "}");
+    cut_to(at("part"), rows, dimension);
+    const Result r = index("part", "texts.jsonl", {"--resume"});
+    for (const char* name : {"/index.json", "/vectors.npy", "/ends.npy", "/texts"})
+      EXPECT_EQ(read_all(at("part") + name), read_all(at("whole") + name)) << rows << name << r.err;
+  }
+  bertie::write_file(at("fewer.txt"), "you\n");
+  bertie::write_file(at("others.txt"), "you\nbank\nriver\nme\n");
+  for (const char* other : {"fewer.txt", "others.txt"}) {
+    fs::remove_all(at("part"));
+    fs::copy(at("whole"), at("part"));
+    const std::string about = read_all(at("part") + "/index.json");
+    bertie::write_file(at("part") + "/begun.json", about.substr(0, about.rfind(",\"count\"")) + "}");
+    cut_to(at("part"), 2, dimension);
+    const Result r = index("part", other, {"--resume"});
+    EXPECT_NE(r.code, 0) << other;
+    EXPECT_NE(r.err.find("not the texts"), std::string::npos) << r.err;
+  }
+}
+
 TEST(CliEmbed, TakesPoolingPrefixAndWindows) {
   const ModelFolder model;
   const bertie::TextModel encoder = bertie::load(model.name());

@@ -73,6 +73,8 @@ TEST(TorchFile, CallsNothing) {
     EXPECT_FALSE(fs::exists("/tmp/called")) << name;
   }
   expect_error("posix.system", [] { SafeTensors::open(golden("calls.bin")); });
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\n";
+  expect_error("git-lfs", [&] { torch_tensors(as_bytes(pointer), "model.bin"); });
   expect_error("repeats its numbers", [] { SafeTensors::open(golden("repeats.pt")); });
 }
 

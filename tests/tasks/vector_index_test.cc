@@ -74,6 +74,7 @@ TEST(VectorIndex, FindsWhatComparingEveryVectorFinds) {
     EXPECT_TRUE(index.search(query, 0).empty());
     expect_error("a query of 3 numbers", [&] { index.search(std::vector<float>(3), 1); });
     expect_error("no text 9000", [&] { index.text(kCount); });
+    expect_error("NaN", [&] { index.search(std::vector<float>(kDimension, NAN), 1); });
   }
 }
 
@@ -96,7 +97,7 @@ TEST(VectorIndex, ThatWasBegunIsGoneOnWithToTheSameBytes) {
     VectorIndexWriter once(whole, options(numbers));
     add(once, 100);
     once.commit();
-    for (const char* torn : {"", "vectors.npy", "ends.npy", "texts"}) {
+    for (const std::string_view torn : {"", "vectors.npy", "ends.npy", "more texts", "texts", "zeros"}) {
       fs::remove_all(parts);
       {
         VectorIndexWriter first(parts, options(numbers));
@@ -107,14 +108,21 @@ TEST(VectorIndex, ThatWasBegunIsGoneOnWithToTheSameBytes) {
       VectorIndexOptions other = options(numbers);
       other.model = "another";
       expect_error("another model", [&] { VectorIndexWriter again(parts, other, true); });
-      if (*torn && std::string_view(torn) != "texts")
+      if (torn == "more texts") std::ofstream(parts / "texts", std::ios::app) << "half a te";
+      if (torn.ends_with(".npy") || torn == "texts")
         fs::resize_file(parts / torn, fs::file_size(parts / torn) - 3);
-      if (std::string_view(torn) == "texts") std::ofstream(parts / torn, std::ios::app) << "half a te";
+      if (torn == "zeros") {  // what stood for something that could not be used
+        VectorIndexWriter more(parts, options(numbers), true);
+        more.add(std::vector<float>(kDimension), "");
+      }
       VectorIndexWriter second(parts, options(numbers), true);
-      EXPECT_EQ(second.size(), *torn && std::string_view(torn) != "texts" ? 39u : 40u) << torn;
+      EXPECT_EQ(second.size(), torn.ends_with(".npy") || torn == "texts" ? 39u : 40u) << torn;
+      EXPECT_EQ(second.old_text(7), "text 7");
+      expect_error("no text 40", [&] { second.old_text(40); });
       add(second, 100);
       second.commit();
       EXPECT_EQ(all_bytes(parts), all_bytes(whole)) << torn;
+      expect_error("is whole", [&] { second.add(vector_of(1), ""); });
     }
     expect_error("is an index already", [&] { VectorIndexWriter again(whole, options(numbers), true); });
   }

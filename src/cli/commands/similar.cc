@@ -83,13 +83,15 @@ void print_matrix(const Settings& settings, std::span<const Input> texts, std::s
 int search_index(Settings settings) {
   const VectorIndex index(*settings.index);
   const VectorIndexOptions& made = index.options();
-  if (!names_model(settings)) settings.model = made.model;
+  if (!settings.model) settings.model = made.model;
   if (settings.query) settings.words.insert(settings.words.begin(), *settings.query);
+  refuse({{settings.normalize, "normalize"}}, "for other vectors: those of an index always have length 1");
   refuse({{settings.prefix.has_value(), "prefix"}},
          "for texts that are still to be embedded: --query-prefix is the query's");
   Inputs inputs(settings);
   const TextModel model = load_model(settings);
-  if (model.dimension() != index.dimension() || name_of(model.pooling()) != made.pooling)
+  if (model.dimension() != index.dimension() ||
+      (!made.pooling.empty() && name_of(model.pooling()) != made.pooling))
     throw UsageError(
         fmt::format("the index was made with {}, {} pooling and {} numbers; this model gives {}, {}",
                     printable(made.model), printable(made.pooling), index.dimension(),
