@@ -98,6 +98,12 @@ const Number* numbers_of(const io::MappedFile& file, const char* name, const cha
   return reinterpret_cast<const Number*>(file.bytes().data() + kHeader);
 }
 
+uint64_t end_of_text(const io::MappedFile& ends, size_t i) {
+  uint64_t end = 0;
+  std::memcpy(&end, ends.bytes().data() + kHeader + i * sizeof end, sizeof end);
+  return end;
+}
+
 }  // namespace
 
 struct VectorIndexWriter::State {
@@ -130,11 +136,7 @@ struct VectorIndexWriter::State {
     count = std::min(rows(vectors, row_bytes()), rows(ends, sizeof(uint64_t)));
     if (scales) count = std::min(count, rows(*scales, sizeof(float)));
     const io::MappedFile all_ends(folder / kEnds), all_vectors(folder / kVectors);
-    const auto end_of = [&](size_t i) {
-      uint64_t value = 0;
-      std::memcpy(&value, all_ends.bytes().data() + kHeader + i * sizeof value, sizeof value);
-      return value;
-    };
+    const auto end_of = [&](size_t i) { return end_of_text(all_ends, i); };
     const auto is_nothing = [&](size_t i) {
       const auto row = all_vectors.bytes().subspan(kHeader + i * row_bytes(), row_bytes());
       return end_of(i) == (i > 0 ? end_of(i - 1) : 0) &&
@@ -181,15 +183,9 @@ size_t VectorIndexWriter::size() const { return state_->count; }
 
 std::string_view VectorIndexWriter::old_text(size_t i) const {
   const State& s = *state_;
-  std::span<const std::byte> ends;
-  if (s.old_ends) ends = s.old_ends->bytes().subspan(kHeader);
-  if (i >= ends.size() / sizeof(uint64_t)) throw Error(fmt::format("there is no text {} from before", i));
-  const auto end_of = [&](size_t k) {
-    uint64_t value = 0;
-    std::memcpy(&value, &ends[k * sizeof value], sizeof value);
-    return value;
-  };
-  const uint64_t first = i > 0 ? end_of(i - 1) : 0, end = end_of(i);
+  const size_t rows = s.old_ends ? (s.old_ends->bytes().size() - kHeader) / sizeof(uint64_t) : 0;
+  if (i >= rows) throw Error(fmt::format("there is no text {} from before", i));
+  const uint64_t first = i > 0 ? end_of_text(*s.old_ends, i - 1) : 0, end = end_of_text(*s.old_ends, i);
   const std::string_view all = s.old_texts->text();
   if (first > end || end > all.size())
     throw Error(fmt::format("{} is not what was begun here", s.folder.string()),
