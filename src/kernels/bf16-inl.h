@@ -29,6 +29,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 // a·b + sum, of floats or of pairs.
 template <Products kProducts, class V>
 HWY_INLINE V add_product(V a, V b, V sum) {
+#if HWY_TARGET == HWY_AVX2
+  // Written out, so that the sum stays in its register: the compiler would move sums about until some of 16
+  // registers had to wait in memory.
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+  return sum;
+#endif
   if constexpr (kProducts == Products::kFloat32) return hn::MulAdd(a, b, sum);
 #if BERTIE_BF16_PRODUCTS
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
