@@ -29,6 +29,7 @@
 namespace bertie {
 
 struct Weights;
+struct Batch;
 struct KeyValues;
 class Transformer;
 
@@ -57,7 +58,10 @@ struct WeightsOptions {
   bool strict = false;  // throw Error
   // Otherwise told, once, which they are.
   std::function<void(std::string_view)> warning = {};
-  WeightFormat format = WeightFormat::kFloat32;  // of the layers and the language model's last product
+  // Of the layers and the language model's last product. kInt8 quantizes what is not in integers, on a sample
+  // of tokens from all over the vocabulary; load() of a text model takes a sample of text. A file of integers
+  // is held as such, whatever is asked for.
+  WeightFormat format = WeightFormat::kFloat32;
 };
 
 class BERTIE_API Model {
@@ -78,6 +82,12 @@ class BERTIE_API Model {
   // switched off does. Error where a layer would have none left, and where layers share their weights.
   Model pruned(std::span<const WhichHead> heads) const;
 
+  // The same model with its layers' weights, and its word embeddings, in 8-bit integers: a quarter of the
+  // memory, and faster. `sample` is text as the model will read it, some hundred tokens: on it is measured
+  // which of each layer's inputs have to stay exact. A model that is in integers stays as it is.
+  Model quantized(const Batch& sample) const;
+
+  WeightFormat format() const;  // of the layers' weights
   const Config& config() const;
   bool has_pooler() const;
   bool has(Head head) const;

@@ -4,11 +4,12 @@
 
 namespace bertie {
 
-// How the weights of a model's layers are held in memory. Sums, biases, norms, embeddings and activations are
-// fp32 whatever it is. Another format is one more case here and in Linear::with_numbers (src/kernels/gemm.h).
+// How the weights of a model's layers are held in memory. Biases, norms and activations are fp32 whatever it
+// is.
 enum class WeightFormat : uint8_t {
   kFloat32,
   kBFloat16,  // half the memory; a weight is rounded to 8 bits, which changes it by 1/256 at most
+  kInt8,  // a quarter, and the products are of 8-bit integers: faster, and less exact (docs/quantizing.md)
 };
 
 constexpr size_t bytes_of(WeightFormat format) {
@@ -17,6 +18,8 @@ constexpr size_t bytes_of(WeightFormat format) {
       break;
     case WeightFormat::kBFloat16:
       return 2;
+    case WeightFormat::kInt8:
+      return 1;
   }
   return 4;
 }

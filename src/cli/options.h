@@ -235,6 +235,7 @@ int attend_command(const Settings& settings);
 int explain_command(const Settings& settings);
 int heads_command(const Settings& settings);
 int prune_command(const Settings& settings);
+int quantize_command(const Settings& settings);
 int info_command(const Settings& settings);
 int demo_command(const Settings& settings);
 int pull_command(const Settings& settings);

@@ -1,6 +1,7 @@
 #include "core/cpus.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -55,6 +56,14 @@ double least_limit(fs::path group, const fs::path& root, const Limit& limit) {
 }
 
 }  // namespace
+
+size_t l2_cache_bytes() {
+  static const size_t bytes = [] {
+    const long said = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return said >= 64 << 10 ? size_t(said) : size_t{512} << 10;
+  }();
+  return bytes;
+}
 
 int processors_of_groups(const fs::path& groups, const fs::path& mount) {
   double least = 0;

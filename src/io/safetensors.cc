@@ -328,6 +328,23 @@ const TensorInfo* SafeTensors::find(std::string_view name) const {
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
+namespace {
+
+// Of I8: row by row, each with its scale.
+void scaled_to_float(const TensorInfo& tensor, size_t first, std::span<float> out) {
+  const auto* in = reinterpret_cast<const int8_t*>(tensor.data.data());
+  const size_t width = tensor.shape.empty() ? 1 : std::max<size_t>(tensor.shape.back(), 1);
+  for (size_t i = 0; i < out.size();) {
+    const size_t row = (first + i) / width, end = std::min(out.size(), (row + 1) * width - first);
+    float scale = 1;
+    if (!tensor.row_scales.empty())
+      std::memcpy(&scale, tensor.row_scales.data() + row * sizeof scale, sizeof scale);
+    for (; i < end; ++i) out[i] = float(in[first + i]) * scale;
+  }
+}
+
+}  // namespace
+
 void to_float(const TensorInfo& tensor, size_t first, std::span<float> out) {
   if (first > tensor.elements() || out.size() > tensor.elements() - first)
     throw Error(fmt::format("tensor {} has {} elements; {} from {} on were asked for", quote(tensor.name),
@@ -341,9 +358,18 @@ void to_float(const TensorInfo& tensor, size_t first, std::span<float> out) {
       return f16_to_float(in, out);
     case DType::kBF16:
       return bf16_to_float(in, out);
+    case DType::kI8:
+      return scaled_to_float(tensor, first, out);
+    case DType::kI32:
+      for (size_t i = 0; i < out.size(); ++i) {
+        int32_t number;
+        std::memcpy(&number, in + i * sizeof number, sizeof number);
+        out[i] = float(number);
+      }
+      return;
     default:
-      throw Error(fmt::format("tensor {} is {}; weights are F32, F16 or BF16", quote(tensor.name),
-                              name_of(tensor.dtype)));
+      throw Error(fmt::format("tensor {} is {}; weights are F32, F16, BF16 or, quantized, I8",
+                              quote(tensor.name), name_of(tensor.dtype)));
   }
 }
 

@@ -49,6 +49,8 @@ struct TensorInfo {
   DType dtype{};
   std::vector<size_t> shape;        // empty for a scalar
   std::span<const std::byte> data;  // elements() * size_of(dtype) bytes
+  // Of a matrix of I8: an F32 for each row, with which to_float multiplies. Empty: none.
+  std::span<const std::byte> row_scales = {};
 
   size_t elements() const { return data.size() / size_of(dtype); }
 };

@@ -43,8 +43,10 @@ std::vector<Placed> place(const std::filesystem::path& file, DType dtype,
   placed.reserve(tensors.size());
   for (const TensorSource& tensor : tensors) {
     const DType type = tensor.dtype.value_or(dtype);
-    if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16)
-      fail(file, tensor, fmt::format("{} is not a type to write; F32, F16 and BF16 are", name_of(type)));
+    constexpr DType kWritten[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI32};
+    if (std::find(std::begin(kWritten), std::end(kWritten), type) == std::end(kWritten))
+      fail(file, tensor,
+           fmt::format("{} is not a type to write; F32, F16, BF16, I8 and I32 are", name_of(type)));
     if (!is_utf8(tensor.name)) fail(file, tensor, "its name is not UTF-8");
     if (tensor.name == "__metadata__") fail(file, tensor, "the format keeps this name for itself");
     Checked elements = 1;
@@ -95,6 +97,20 @@ void check_range(const std::filesystem::path& file, const Placed& p, uint64_t fi
       p.dtype == DType::kF16 ? "bfloat16, which has room for it" : "float32");
 }
 
+// Whole numbers as such; the caller has seen to it that they fit.
+std::span<const std::byte> integers(DType type, std::span<const float> numbers, std::vector<std::byte>& to) {
+  to.resize(numbers.size() * size_of(type));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto number = int32_t(numbers[i]);
+    const auto byte = int8_t(number);
+    if (type == DType::kI8)
+      std::memcpy(to.data() + i, &byte, 1);
+    else
+      std::memcpy(to.data() + i * sizeof number, &number, sizeof number);
+  }
+  return to;
+}
+
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& file, DType dtype,
@@ -103,7 +119,7 @@ void write_safetensors(const std::filesystem::path& file, DType dtype,
   AtomicFile out(file);
   out.write(header_of(placed));
   std::vector<float> numbers(kWriteElements);
-  std::vector<std::byte> halves(kWriteElements * 2);
+  std::vector<std::byte> halves(kWriteElements * 2), narrow;
   for (const Placed& p : placed)
     for (uint64_t first = 0; first < p.elements; first += kWriteElements) {
       const std::span<float> piece =
@@ -111,6 +127,10 @@ void write_safetensors(const std::filesystem::path& file, DType dtype,
       p.source->read(size_t(first), piece);
       if (p.dtype == DType::kF32) {
         out.write(std::as_bytes(piece));
+        continue;
+      }
+      if (p.dtype == DType::kI8 || p.dtype == DType::kI32) {
+        out.write(integers(p.dtype, piece, narrow));
         continue;
       }
       check_range(file, p, first, piece);

@@ -22,7 +22,8 @@ struct TensorSource {
 };
 
 // Writes `file` whole or not at all (io::AtomicFile). dtype is kF32, kF16 or kBF16 (rounded to nearest even;
-// a finite number that would become infinite is an Error, infinities and NaN stay).
+// a finite number that would become infinite is an Error, infinities and NaN stay), or, of whole numbers that
+// fit, kI8 or kI32.
 // Tensors are sorted as safetensors' own writer does (wide types first, then by name), so that equal content
 // gives equal bytes; the header begins with {"__metadata__":{"format":"pt"}} and is padded with spaces to 8
 // bytes. A tensor at a time is read, in pieces of `kWriteElements`: memory stays small.

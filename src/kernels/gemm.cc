@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "core/cpus.h"
 #include "kernels/amx.h"
+#include "kernels/instruction_set.h"
+#include "kernels/int8.h"
 
 #ifndef BERTIE_KERNELS_GEMM_CC_
 #define BERTIE_KERNELS_GEMM_CC_
@@ -154,6 +157,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace bertie::kernels {
 
+// Here, because every model needs this file: before main(), and so before the first kernel.
+[[maybe_unused]] static const bool kLimited = limit_instruction_set();
+
 HWY_EXPORT(is_built_for_bf16);
 HWY_EXPORT(linear_panels);
 HWY_EXPORT(pair_rows);
@@ -174,28 +180,43 @@ void for_packed(const Linear& layer, size_t first_row, size_t rows, const auto& 
 
 }  // namespace
 
+size_t Linear::packed_bytes() const {
+  return is_int8() ? Int8Layer(*this).bytes() : packed_floats(outputs, inputs) * bytes_of(format);
+}
+
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into) {
   assert(w.cols() == into.inputs && first_row + w.rows() <= into.outputs);
+  if (into.is_int8()) {
+    const Int8Layer layer(into);
+    for (size_t r = 0; r < w.rows(); ++r) {
+      const size_t n = first_row + r;
+      float sum = 0;  // exact: of so few integers
+      for (size_t k = 0; k < w.cols(); ++k) layer.weight(n, k) = int8_t(w(r, k)), sum += w(r, k);
+      layer.sums(n / kPanel)[n % kPanel] = sum;
+    }
+    return;
+  }
   into.with_numbers([&]<class Number>(Number* to) {
     for_packed(into, first_row, w.rows(), [&](size_t i, size_t r, size_t k) { to[i] = Number(w(r, k)); });
   });
 }
 
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w) {
-  assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs);
+  assert(w.cols() == from.inputs && first_row + w.rows() <= from.outputs && !from.is_int8());
   from.with_numbers([&](auto* in) {
     for_packed(from, first_row, w.rows(), [&](size_t i, size_t r, size_t k) { w(r, k) = float(in[i]); });
   });
 }
 
 float weight_at(const Linear& l, size_t row, size_t column) {
+  if (l.is_int8()) return Int8Layer(l).weight(row, column);
   const size_t i = (row / kPanel * l.inputs + column) * kPanel + row % kPanel;
   return l.with_numbers([&](auto* numbers) { return float(numbers[i]); });
 }
 
 namespace {
 
-// Who computes what. Rows go in blocks whose slice of x takes about a third of an L2 cache (640 KiB). A
+// Who computes what. Rows go in blocks whose slice of x takes five eighths of the machine's L2 cache. A
 // block's panels go to the threads in chunks; a chunk of many panels finds its next one prefetched, a small
 // one does not. So all blocks but the last go in large chunks, two a thread. Of the last block each thread
 // gets one large chunk, together 7/8 of the panels, and what is left goes in single panels of half the rows,
@@ -216,9 +237,12 @@ class Schedule {
   Schedule(size_t rows, const Linear& layer, size_t threads, Products products)
       : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
     const size_t slice_bytes =
-        steps_of(std::max<size_t>(1, std::min(layer.inputs, slice_of(products))), products) * sizeof(float);
+        layer.is_int8()
+            ? int8_row_floats(layer.inputs) * sizeof(float)
+            : steps_of(std::max<size_t>(1, std::min(layer.inputs, slice_of(products))), products) *
+                  sizeof(float);
     const size_t block_rows = std::max(
-        {4 * kTileRowsLimit, (size_t{640} << 10) / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
+        {4 * kTileRowsLimit, l2_cache_bytes() / 8 * 5 / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
     blocks_ = (rows + block_rows - 1) / block_rows;
     large_ = threads == 1 ? 1 : std::min(panels_, 2 * threads);
     tail_start_ = threads == 1 ? panels_ : panels_ * 7 / 8 / threads * threads;
@@ -260,27 +284,34 @@ class Schedule {
   size_t halves_;      // of the rows, for single panels: 2, or 1 where rows are few
 };
 
-// x as the products want it: as it is, or in pairs of bf16, in memory of the calling thread.
-Matrix<const float> left_side(Matrix<const float> x, Products products, Team& team) {
-  if (!are_bf16(products)) return x;
+// x as the products want it: as it is, in pairs of bf16, or in integers, in memory of the calling thread.
+Matrix<const float> left_side(Matrix<const float> x, const Linear& layer, Products products, Team& team) {
+  if (!layer.is_int8() && !are_bf16(products)) return x;
   // Rows that are whole pages apart would share a few lines of L1: these lie a line further apart. AMX reads
   // whole tiles of rows.
-  const size_t stride = round_up(x.cols(), 32) / 2 + 16,
-               bytes = (x.rows() + kAmxRows) * stride * sizeof(float);
+  const size_t cols = layer.is_int8() ? int8_row_floats(x.cols()) : steps_of(x.cols(), products);
+  const size_t stride = round_up(cols, 16) + 16, bytes = (x.rows() + kAmxRows) * stride * sizeof(float);
   static thread_local Block block;
   if (block.size() < bytes) block = Block(bytes);
-  const Matrix<float> pairs(block.as<float>(), x.rows(), steps_of(x.cols(), products), stride);
+  const Matrix<float> left(block.as<float>(), x.rows(), cols, stride);
   const auto pair = HWY_DYNAMIC_DISPATCH(pair_rows);
-  constexpr size_t kTogether = 64;
+  constexpr size_t kTogether = 16;
   team.parallel_for((x.rows() + kTogether - 1) / kTogether, [&](size_t chunk) {
     const size_t first = chunk * kTogether, rows = std::min(kTogether, x.rows() - first);
-    pair(x.slice_rows(first, rows), pairs.slice_rows(first, rows));
+    const Matrix<const float> from = x.slice_rows(first, rows);
+    if (layer.is_int8())
+      quantize_rows(from, layer, left.slice_rows(first, rows));
+    else
+      pair(from, left.slice_rows(first, rows));
   });
-  return pairs;
+  return left;
 }
 
 void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& layer, const LinearOutput& to) {
   const size_t rows = c.r1 - c.r0;
+  if (layer.is_int8())
+    return int8_panels(x.slice_rows(c.r0, rows), layer, c.first, c.last, c.then,
+                       {to.y.slice_rows(c.r0, rows), to.f});
   HWY_DYNAMIC_DISPATCH(linear_panels)
   (x.slice_rows(c.r0, rows), layer, c.first, c.last, c.then, to.slice_rows(c.r0, rows));
 }
@@ -289,7 +320,7 @@ void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to,
   assert(x.cols() == layer.inputs && to.y.cols() == layer.outputs && x.rows() == to.y.rows());
   if (x.rows() == 0) return;
   const Schedule schedule(x.rows(), layer, size_t(team.threads()), to.products);
-  const Matrix<const float> left = left_side(x, to.products, team);
+  const Matrix<const float> left = left_side(x, layer, to.products, team);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], left, layer, to); });
 }
 
@@ -306,6 +337,7 @@ Products products_here(Products wanted) {
 
 void linear_forward(Matrix<const float> x, const Linear& layer, Activation f, Matrix<float> y, Team& team,
                     Matrix<float> before, Products products) {
+  assert(!layer.is_int8() || before.empty());
   LinearOutput to{.y = y, .f = f, .products = products_here(products)};
   if (!before.empty()) to.y = before, to.activated = y;
   compute(x, layer, to, team);
@@ -346,7 +378,7 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
     normalize(0, x.rows(), team);
     return;
   }
-  const Matrix<const float> x_side = left_side(x, products, team);
+  const Matrix<const float> x_side = left_side(x, layer, products, team);
   // Whoever finishes a block's last chunk normalizes its rows.
   std::array<std::atomic<uint32_t>, Schedule::kMaxBlocks> left;
   for (size_t b = 0; b < schedule.blocks(); ++b)

@@ -42,7 +42,7 @@ inline constexpr size_t packed_floats(size_t outputs, size_t inputs) {
   return panels_for(outputs) * kPanel * inputs;
 }
 
-// A packed linear layer that somebody else owns. bias has panels·32 values.
+// A packed linear layer that somebody else owns. bias has panels·32 values. What kInt8 packs is in int8.h.
 struct Linear {
   void* packed = nullptr;  // packed_bytes() of them
   float* bias = nullptr;
@@ -50,21 +50,18 @@ struct Linear {
   WeightFormat format = WeightFormat::kFloat32;
 
   float* floats() const { return static_cast<float*>(packed); }  // of kFloat32
-  // Calls use(pointer to the packed numbers), of the type that the format stores: the one place that knows.
-  // Whatever is not fp32 is widened when a panel comes into the cache.
+  bool is_int8() const { return format == WeightFormat::kInt8; }
+  // Calls use(pointer to the packed numbers), of the type that the format stores: fp32, or bf16, which is
+  // widened when a panel comes into the cache.
   decltype(auto) with_numbers(const auto& use) const {
-    switch (format) {
-      case WeightFormat::kFloat32:
-        break;
-      case WeightFormat::kBFloat16:
-        return use(static_cast<BFloat16*>(packed));
-    }
+    if (format == WeightFormat::kBFloat16) return use(static_cast<BFloat16*>(packed));
     return use(floats());
   }
-  size_t packed_bytes() const { return packed_floats(outputs, inputs) * bytes_of(format); }
+  size_t packed_bytes() const;
 };
 
-// Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros.
+// Packs the rows of w, which are W[first_row.., :], into `packed`, which must start as zeros. For kInt8 w,
+// like what comes back, is the integers (int8.h).
 void pack_rows(Matrix<const float> w, size_t first_row, const Linear& into);
 // The way back: w = W[first_row.., :].
 void unpack_rows(const Linear& from, size_t first_row, Matrix<float> w);

@@ -13,6 +13,7 @@
 #include <cassert>
 
 #include "core/arena.h"
+#include "core/cpus.h"
 #include "kernels/amx.h"
 #include "kernels/gemm.h"
 
@@ -154,15 +155,16 @@ void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, cons
   const auto floats = HWY_DYNAMIC_DISPATCH(left_floats);
   const auto pack = HWY_DYNAMIC_DISPATCH(pack_pieces);
   const auto multiply = HWY_DYNAMIC_DISPATCH(weight_panels);
-  // Inputs go in blocks of which a slice takes at most about a third of an L2 cache, panels in groups: chunks
+  // Inputs go in blocks of which a slice takes at most five eighths of the L2 cache, panels in groups: chunks
   // enough for every thread, but large, since every block packs dy and every group reads x anew.
-  constexpr size_t kMostInputs = 640, kFewInputs = 128;
+  constexpr size_t kFewInputs = 128;
+  const size_t most_inputs = std::max(kFewInputs, l2_cache_bytes() / 8 * 5 / (kTokens * sizeof(float)));
   const auto parts = [](size_t n, size_t of) { return (n + of - 1) / of; };
   const size_t panels = panels_for(gradient.outputs),
                tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols(), products);
   const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 3 * threads;
   const size_t blocks =
-      std::max(parts(x.cols(), kMostInputs), std::min(parts(x.cols(), kFewInputs), parts(wanted, 2)));
+      std::max(parts(x.cols(), most_inputs), std::min(parts(x.cols(), kFewInputs), parts(wanted, 2)));
   const size_t groups = std::min(panels, parts(wanted, blocks));
   const size_t together = packed_together(products);
   for (size_t t0 = 0; t0 < x.rows(); t0 += kMostTokens) {

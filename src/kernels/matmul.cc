@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "core/cpus.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul.cc"
@@ -79,14 +80,14 @@ namespace {
   return ahead < a.cols() || ahead + b.cols() > a.stride();
 }
 
-// Rows go in blocks whose slice of a takes about a third of an L2 cache, panels in groups: enough chunks for
+// Rows go in blocks whose slice of a takes five eighths of the L2 cache, panels in groups: enough chunks for
 // every thread, and none for a product that is done sooner than a thread wakes.
 struct Chunks {
   Chunks(size_t rows, size_t inner, size_t panels) {
     if (rows * inner * panels < size_t{1} << 14) return;
     const size_t slice_bytes = std::min(inner, kSlice) * sizeof(float);
     const size_t few = round_up((rows + 15) / 16, kTileRowsLimit);
-    const size_t block = std::max(4 * kTileRowsLimit, std::min(few, (size_t{640} << 10) / slice_bytes));
+    const size_t block = std::max(4 * kTileRowsLimit, std::min(few, l2_cache_bytes() / 8 * 5 / slice_bytes));
     blocks = (rows + block - 1) / block;
     groups = std::min(panels, std::max(size_t{4}, size_t{16} / blocks));
   }

@@ -60,12 +60,5 @@ double fma_peak(Team& team, double seconds) {
   return operations / elapsed;
 }
 
-const char* instruction_set() {
-  const int64_t supported = hwy::SupportedTargets();
-  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}})
-    if (supported & target) return hwy::TargetName(target);
-  return hwy::TargetName(HWY_STATIC_TARGET);
-}
-
 }  // namespace bertie::kernels
 #endif

@@ -9,6 +9,4 @@ namespace bertie::kernels {
 // `seconds`, with the best instruction set here.
 double fma_peak(Team& team, double seconds);
 
-const char* instruction_set();  // the one the kernels use: "AVX3" is AVX-512
-
 }  // namespace bertie::kernels

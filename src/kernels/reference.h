@@ -6,15 +6,42 @@
 //
 // Letters, here and in all kernels:  T tokens of the packed batch   C hidden size   H heads
 //                                    D = C/H head size   N outputs   K inputs   V vocabulary
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "bertie/view.h"
 #include "kernels/activation.h"
 #include "kernels/dual.h"
 
 namespace bertie::reference {
+
+// A linear layer of 8-bit integers (kernels/int8.h): y of one token x (K) from whole numbers q (N,K), their
+// scales (N), and what stays exact: columns of x, and their weights (N,E).
+struct Int8Weights {
+  Matrix<const float> q;
+  std::span<const float> scales;
+  std::span<const uint32_t> columns;
+  Matrix<const float> exact;
+};
+inline void int8_linear(std::span<const float> x, const Int8Weights& w, std::span<double> y) {
+  std::vector<float> rest(x.begin(), x.end());
+  for (uint32_t column : w.columns) rest[column] = 0;
+  float low = 0, high = 0;
+  for (float value : rest) low = std::min(low, value), high = std::max(high, value);
+  const float inverse = high > low ? 255 / (high - low) : 0;
+  for (size_t n = 0; n < y.size(); ++n) {
+    int64_t products = 0, sum = 0;
+    for (size_t k = 0; k < x.size(); ++k) {
+      const auto u = int64_t(std::nearbyint((rest[k] - low) * inverse));
+      products += u * int64_t(w.q(n, k)), sum += int64_t(w.q(n, k));
+    }
+    y[n] = double(w.scales[n]) * (double((high - low) / 255) * double(products) + double(low) * double(sum));
+    for (size_t e = 0; e < w.columns.size(); ++e) y[n] += double(x[w.columns[e]]) * double(w.exact(n, e));
+  }
+}
 
 // y = f(x)
 template <class T>

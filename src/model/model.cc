@@ -9,6 +9,7 @@
 #include "bertie/error.h"
 #include "io/model_file_names.h"
 #include "model/prune.h"
+#include "model/quantize.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -54,6 +55,20 @@ void know_unused(Checkpoint& checkpoint, const Weights& w) {
     for (const char* part : {".weight", ".bias"}) checkpoint.know(std::string(name) + part);
 }
 
+// Where nobody says what a model reads: ids from all over its vocabulary.
+struct SomeTokens {
+  explicit SomeTokens(const Config& config) {
+    constexpr size_t kSequences = 4;
+    const size_t length = std::min<size_t>(config.max_tokens(), 64);
+    for (size_t i = 0; i < kSequences * length; ++i)
+      ids.push_back(int32_t((i * 7919 + 101) % config.vocabulary));
+    for (size_t s = 0; s <= kSequences; ++s) offsets.push_back(int32_t(s * length));
+  }
+  Batch batch() const { return {.ids = ids, .offsets = offsets}; }
+
+  std::vector<int32_t> ids, offsets;
+};
+
 // Weights with their table, and where the files have each tensor. What can be wrong with them has been said.
 struct Opened {
   std::shared_ptr<Weights> weights;
@@ -66,7 +81,12 @@ Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
                 "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
   auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
   w->files = io::SafeTensors::open(files);
-  w->format = options.format;
+  const auto& all = w->files.tensors();
+  const bool integers =
+      std::any_of(all.begin(), all.end(), [](const io::TensorInfo& t) { return t.dtype == io::DType::kI8; });
+  w->format = integers                                ? WeightFormat::kInt8
+              : options.format == WeightFormat::kInt8 ? WeightFormat::kFloat32  // and quantized then
+                                                      : options.format;
   const Family& f = *w->family;
   Checkpoint checkpoint(w->files, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
   const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
@@ -90,6 +110,10 @@ Model Model::load(const ModelFiles& files, const WeightsOptions& options) {
   const Opened opened = open_checkpoint(files, options);
   const std::shared_ptr<Weights>& w = opened.weights;
   w->memory = load_tensors(w->tensors, opened.checkpoint);
+  w->word.row_scales = w->word_scales.data;
+  w->language_model.decoder.row_scales = w->language_model.decoder_scales.data;
+  if (options.format == WeightFormat::kInt8 && w->format != options.format)
+    return Model(w).quantized(SomeTokens(w->config).batch());
   return Model(w);
 }
 
@@ -97,14 +121,26 @@ Model Model::random(const Config& config, uint64_t seed, const std::vector<Head>
                     WeightFormat format) {
   config.check("config");
   auto w = std::make_shared<Weights>(config, "config");
-  w->heads = heads, w->format = format;
+  const bool quantize = format == WeightFormat::kInt8;
+  w->heads = heads, w->format = quantize ? WeightFormat::kFloat32 : format;
   if (w->family->causal && config.tied && !w->has(Head::kCausalLm)) w->heads.push_back(Head::kCausalLm);
   w->declare();
   w->memory = random_tensors(w->tensors, seed, w->tables);
-  return Model(std::move(w));
+  return quantize ? Model(w).quantized(SomeTokens(config).batch()) : Model(std::move(w));
 }
 
-Model Model::pruned(std::span<const WhichHead> gone) const { return Model(pruned_weights(weights_, gone)); }
+Model Model::quantized(const Batch& sample) const {
+  if (weights_->format == WeightFormat::kInt8) return *this;
+  return Model(quantized_weights(*this, sample));
+}
+
+WeightFormat Model::format() const { return weights_->format; }
+
+Model Model::pruned(std::span<const WhichHead> gone) const {
+  if (format() == WeightFormat::kInt8)
+    throw Error("a quantized model cannot be pruned", "prune the model first, then quantize it", "precision");
+  return Model(pruned_weights(weights_, gone));
+}
 
 namespace {
 

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "model/quantize.h"
+
 namespace bertie {
 
 void Pass::linear(Matrix<const float> x, const kernels::Linear& layer, Activation f, Matrix<float> y,
                   Matrix<float> before) {
-  if (!counting()) kernels::linear_forward(x, layer, f, y, team(), before, products);
+  if (counting()) return;
+  if (ranges) ranges->see(layer, x);
+  kernels::linear_forward(x, layer, f, y, team(), before, products);
 }
 
 void Pass::linear_backward_weights(Matrix<const float> x, Matrix<const float> dy,
@@ -32,9 +36,10 @@ void Pass::linear_backward(Matrix<const float> x, Matrix<const float> dy, const 
 
 void Pass::residual_norm(const ResidualNorm& r) {
   if (!r.kept) {
-    if (!counting())
-      kernels::linear_residual_layer_norm_forward(r.x, r.layer, r.residual, r.norm, r.y, team(), r.sum,
-                                                  products);
+    if (counting()) return;
+    if (ranges) ranges->see(r.layer, r.x);
+    kernels::linear_residual_layer_norm_forward(r.x, r.layer, r.residual, r.norm, r.y, team(), r.sum,
+                                                products);
     return;
   }
   const Arena::Scope scope(arena);

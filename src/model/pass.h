@@ -16,6 +16,7 @@
 
 namespace bertie {
 
+class InputRanges;
 using kernels::Accumulate;
 using kernels::Activation;
 using kernels::RowDropout;
@@ -102,6 +103,7 @@ class Pass {
 
   Arena arena;
   kernels::Products products = kernels::Products::kFloat32;  // of linear layers
+  InputRanges* ranges = nullptr;                             // sees what linear layers read, if there
   // False: on the way back gradients of parameters are not computed, and where they would go is not looked
   // at. For who wants the gradient of something inside of a constant model.
   bool parameters_learn = true;

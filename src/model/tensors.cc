@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "bertie/error.h"
 #include "bertie/nearest.h"
@@ -12,12 +15,19 @@
 #include "io/json.h"
 #include "io/model_file_names.h"
 #include "io/safetensors_writer.h"
+#include "kernels/int8.h"
 #include "model/rename.h"
 
 namespace bertie {
 
 void TensorTable::mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols) {
   tensors.push_back({name, {rows, cols}, false, &to});
+}
+
+void TensorTable::mapped(const std::string& name, io::TensorInfo& to, io::TensorInfo& scales, size_t rows,
+                         size_t cols) {
+  tensors.push_back({.name = name, .shape = {rows, cols}, .to = &to, .stored = io::DType::kI8});
+  tensors.push_back({.name = name + "_scale", .shape = {rows}, .to = &scales, .stored = io::DType::kF32});
 }
 
 void TensorTable::matrix(const std::string& name, float*& to, size_t rows, size_t cols) {
@@ -31,8 +41,21 @@ void TensorTable::vector(const std::string& name, float*& to, size_t size) {
 void TensorTable::linear(const std::string& name, kernels::Linear& to, size_t rows, size_t cols,
                          bool transposed, bool bias, Part part) {
   to.inputs = cols, to.outputs = part.outputs ? part.outputs : rows, to.format = format;
-  const std::vector<size_t> shape = transposed ? std::vector{cols, rows} : std::vector{rows, cols};
-  tensors.push_back({name + ".weight", shape, transposed, TensorSpec::Rows{&to, part.first_row}});
+  if (to.is_int8() && cols > kernels::kMostInt8Inputs) to.format = WeightFormat::kFloat32;
+  if (to.is_int8()) {
+    const size_t first = part.first_row, exact = kernels::exact_columns_for(cols);
+    using enum io::DType;
+    const auto add = [&](const char* what, std::vector<size_t> shape, auto where, io::DType stored) {
+      tensors.push_back({.name = name + what, .shape = std::move(shape), .to = where, .stored = stored});
+    };
+    add(".weight", {rows, cols}, TensorSpec::Rows{&to, first}, kI8);
+    add(".weight_scale", {rows}, TensorSpec::Scales{&to, first}, kF32);
+    if (exact > 0) add(".exact_weight", {rows, exact}, TensorSpec::ExactRows{&to, first}, kF32);
+    if (exact > 0 && first == 0) add(".exact_columns", {exact}, TensorSpec::ExactColumns{&to}, kI32);
+  } else {
+    const std::vector<size_t> shape = transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+    tensors.push_back({name + ".weight", shape, transposed, TensorSpec::Rows{&to, part.first_row}});
+  }
   if (bias) tensors.push_back({name + ".bias", {rows}, false, TensorSpec::Bias{&to, part.first_row}});
 }
 
@@ -91,6 +114,36 @@ void read_rows(const TensorSpec& t, size_t first, size_t rows, const ReadTensor&
 
 }  // namespace
 
+namespace {
+
+// Scales and what stays exact.
+void set_part_of_int8(const TensorSpec& t, std::span<const float> numbers) {
+  const auto bad = [&](const char* what) {
+    throw Error(fmt::format("tensor {}: {}", t.name, what), "a model that `quantize` wrote");
+  };
+  if (auto* scales = std::get_if<TensorSpec::Scales>(&t.to)) {
+    const kernels::Int8Layer layer(*scales->linear);
+    for (size_t r = 0; r < numbers.size(); ++r) {
+      if (!(numbers[r] >= 0 && std::isfinite(numbers[r]))) bad("a scale is negative, or not finite");
+      layer.scale(scales->first_row + r) = numbers[r];
+    }
+  } else if (auto* rows = std::get_if<TensorSpec::ExactRows>(&t.to)) {
+    const kernels::Int8Layer layer(*rows->linear);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      layer.exact_weight(rows->first_row + i / layer.exact, i % layer.exact) = numbers[i];
+  } else {
+    const kernels::Int8Layer layer(*std::get<TensorSpec::ExactColumns>(t.to).linear);
+    for (size_t e = 0; e < numbers.size(); ++e) {
+      if (!(numbers[e] >= 0 && numbers[e] < float(layer.layer.inputs)) ||
+          (e > 0 && numbers[e] <= numbers[e - 1]))
+        bad("its columns are not ascending numbers of inputs");
+      layer.columns()[e] = uint32_t(numbers[e]);
+    }
+  }
+}
+
+}  // namespace
+
 void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool tables) {
   struct Piece {
     const TensorSpec* tensor;
@@ -120,10 +173,18 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool t
         read(t, first * t.cols(), numbers(table_numbers(**table)));
       } else if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to)) {
         read(t, 0, std::span(bias->linear->bias + bias->first_row, t.cols()));
+      } else if (!std::holds_alternative<TensorSpec::Rows>(t.to)) {
+        rows_of[worker].resize(t.elements());
+        read(t, 0, rows_of[worker]);
+        set_part_of_int8(t, rows_of[worker]);
       } else {
         const auto& rows = std::get<TensorSpec::Rows>(t.to);
         std::vector<float>& matrix = rows_of[worker];
         read_rows(t, first, count, read, scratch[worker], matrix);
+        for (size_t r = 0; rows.linear->is_int8() && r < count; ++r)
+          if (!kernels::are_int8_weights(std::span(matrix).subspan(r * t.cols(), t.cols())))
+            throw Error(fmt::format("tensor {}: the integers of row {} may overflow", t.name, first + r),
+                        "a model that `quantize` wrote");
         kernels::pack_rows({matrix.data(), count, t.cols()}, rows.first_row + first, *rows.linear);
       }
     } catch (...) {
@@ -135,11 +196,31 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool t
 }
 
 void read_back(const TensorSpec& t, size_t first, std::span<float> out) {
-  if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) return io::to_float(**table, first, out);
+  if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
+    io::TensorInfo as_stored = **table;
+    as_stored.row_scales = {};
+    return io::to_float(as_stored, first, out);
+  }
   if (auto* plain = std::get_if<float**>(&t.to))
     return (void)std::copy_n(**plain + first, out.size(), out.data());
   if (auto* bias = std::get_if<TensorSpec::Bias>(&t.to))
     return (void)std::copy_n(bias->linear->bias + bias->first_row + first, out.size(), out.data());
+  if (auto* scales = std::get_if<TensorSpec::Scales>(&t.to)) {
+    const kernels::Int8Layer layer(*scales->linear);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = layer.scale(scales->first_row + first + i);
+    return;
+  }
+  if (auto* exact = std::get_if<TensorSpec::ExactRows>(&t.to)) {
+    const kernels::Int8Layer layer(*exact->linear);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = layer.exact_weight(exact->first_row + (first + i) / layer.exact, (first + i) % layer.exact);
+    return;
+  }
+  if (auto* columns = std::get_if<TensorSpec::ExactColumns>(&t.to)) {
+    const kernels::Int8Layer layer(*columns->linear);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = float(layer.columns()[first + i]);
+    return;
+  }
   const auto& rows = std::get<TensorSpec::Rows>(t.to);
   const kernels::Linear& l = *rows.linear;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -203,9 +284,15 @@ const io::TensorInfo& Checkpoint::get(const TensorSpec& spec) {
     throw Error(fmt::format("{}: tensor {} has shape [{}] but config.json asks for [{}]", where_, found->name,
                             fmt::join(found->shape, ", "), fmt::join(spec.shape, ", ")),
                 "config.json and the weights belong to different models");
-  if (!is_float(found->dtype))
-    throw Error(fmt::format("{}: tensor {} is {}; weights must be F32, F16 or BF16", where_, found->name,
-                            io::name_of(found->dtype)));
+  if (spec.stored && found->dtype != *spec.stored)
+    throw Error(fmt::format("{}: tensor {} is {}, and in a quantized model {}", where_, found->name,
+                            io::name_of(found->dtype), io::name_of(*spec.stored)),
+                "a model that `quantize` wrote");
+  if (!spec.stored && !is_float(found->dtype))
+    throw Error(
+        fmt::format("{}: tensor {} is {}; weights must be F32, F16 or BF16", where_, found->name,
+                    io::name_of(found->dtype)),
+        found->dtype == io::DType::kI8 ? "the model that was quantized: only that one can learn" : "");
   used_.insert(found->name);
   return *found;
 }
@@ -287,7 +374,7 @@ void save_checkpoint(const std::filesystem::path& directory, Precision precision
   std::vector<io::TensorSource> sources;
   for (const TensorSpec& t : tensors)
     sources.push_back({t.name.starts_with(without) ? t.name.substr(without.size()) : t.name, t.shape,
-                       [&t](size_t first, std::span<float> out) { read_back(t, first, out); }});
+                       [&t](size_t first, std::span<float> out) { read_back(t, first, out); }, t.stored});
   constexpr io::DType kTypes[] = {io::DType::kF32, io::DType::kF16, io::DType::kBF16};
   io::write_safetensors(directory / io::kWeightsFile, kTypes[size_t(precision)], sources);
   io::AtomicFile file(directory / io::kConfigFile);
@@ -301,11 +388,33 @@ size_t count_elements(const std::vector<TensorSpec>& tensors) {
   return count;
 }
 
+namespace {
+
+// Rows of a table of I8 for a Linear: integers again, but for the first columns, which stay exact. (Behind a
+// LayerNorm of its own, no input of a language model's last product is larger than the others by far.)
+void move_to_exact(const kernels::Linear& linear, const io::TensorInfo& table, size_t first,
+                   std::span<float> numbers) {
+  const kernels::Int8Layer layer(linear);
+  const size_t cols = linear.inputs;
+  for (size_t r = 0; r < numbers.size() / cols; ++r) {
+    const std::span<float> row = numbers.subspan(r * cols, cols);
+    float scale;
+    std::memcpy(&scale, table.row_scales.data() + (first + r) * sizeof scale, sizeof scale);
+    layer.scale(first + r) = scale;
+    for (size_t e = 0; e < layer.exact; ++e) layer.exact_weight(first + r, e) = std::exchange(row[e], 0.0f);
+    for (float& x : row) x = scale > 0 ? std::nearbyint(x / scale) : 0;
+  }
+  for (size_t e = 0; first == 0 && e < layer.exact; ++e) layer.columns()[e] = uint32_t(e);
+}
+
+}  // namespace
+
 const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const float* bias) const {
   auto& [once, linear, memory] = *packed_;
   std::call_once(once, [&] {
     const size_t rows = table.shape[0], cols = table.shape[1];
     linear = {.inputs = cols, .outputs = rows, .format = format_};
+    if (table.dtype != io::DType::kI8 && linear.is_int8()) linear.format = WeightFormat::kFloat32;
     const size_t packed = round_up(linear.packed_bytes(), kAlignment);
     memory = Block(packed + kernels::panels_for(rows) * kernels::kPanel * sizeof(float));
     linear.packed = memory.data();
@@ -316,8 +425,10 @@ const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const fl
                                             std::vector<float>(kernels::kPanel * cols));
     team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
       const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
-      io::to_float(table, first * cols, std::span(scratch[worker]).first(count * cols));
-      kernels::pack_rows({scratch[worker].data(), count, cols}, first, linear);
+      const std::span<float> numbers = std::span(scratch[worker]).first(count * cols);
+      io::to_float(table, first * cols, numbers);
+      if (linear.is_int8()) move_to_exact(linear, table, first, numbers);
+      kernels::pack_rows({numbers.data(), count, cols}, first, linear);
     });
   });
   return linear;

@@ -30,11 +30,25 @@ struct TensorSpec {
     kernels::Linear* linear;
     size_t first_row;
   };
-  std::string name;                                       // as transformers saves it
-  std::vector<size_t> shape;                              // of the file
-  bool transposed = false;                                // the file has (inputs, outputs)
-  std::variant<io::TensorInfo*, float**, Rows, Bias> to;  // mapped table, plain numbers, part of a Linear
-  std::optional<float> initial = {};  // of fresh parameters; else what its shape and name say
+  // Parts of a Linear of kInt8 (kernels/int8.h), whose Rows are whole numbers.
+  struct Scales {  // from first_row on
+    kernels::Linear* linear;
+    size_t first_row;
+  };
+  struct ExactRows {  // the weights of its exact columns, (rows, columns)
+    kernels::Linear* linear;
+    size_t first_row;
+  };
+  struct ExactColumns {  // and which these are
+    kernels::Linear* linear;
+  };
+  std::string name;           // as transformers saves it
+  std::vector<size_t> shape;  // of the file
+  bool transposed = false;    // the file has (inputs, outputs)
+  // Mapped table, plain numbers, part of a Linear.
+  std::variant<io::TensorInfo*, float**, Rows, Bias, Scales, ExactRows, ExactColumns> to;
+  std::optional<float> initial = {};     // of fresh parameters; else what its shape and name say
+  std::optional<io::DType> stored = {};  // how a file has it, where that is not one of the floats
 
   size_t elements() const { return shape.size() == 1 ? shape[0] : shape[0] * shape[1]; }
   size_t rows() const { return shape.size() == 1 ? 1 : shape[transposed]; }  // as the model sees it
@@ -48,6 +62,8 @@ class TensorTable {
   WeightFormat format = WeightFormat::kFloat32;  // of linear layers that come now
 
   void mapped(const std::string& name, io::TensorInfo& to, size_t rows, size_t cols);
+  // The same of whole numbers with a scale for each row, `name`_scale.
+  void mapped(const std::string& name, io::TensorInfo& to, io::TensorInfo& scales, size_t rows, size_t cols);
   void matrix(const std::string& name, float*& to, size_t rows, size_t cols);
   void vector(const std::string& name, float*& to, size_t size);
   // `name`.weight and `name`.bias: rows first_row.. of `to`, which has `outputs` in all.
@@ -102,7 +118,8 @@ class Checkpoint {
   std::set<std::string, std::less<>> used_;
 };
 
-// All errors were found by get(): allocates and fills, mapped tables too, which live as long as the files.
+// Errors in names, shapes and types were found by get(): allocates and fills, mapped tables too, which live
+// as long as the files. Error where integers are not such as `quantize` makes.
 Block load_tensors(const std::vector<TensorSpec>& tensors, const Checkpoint& checkpoint);
 // Random weights, the same for the same seed: uniform with BERT's standard deviation of 0.02, biases too;
 // LayerNorm's gamma is 1. What is mapped in a model from files goes into `tables`.

@@ -47,6 +47,8 @@ Transformer Transformer::load(const ModelFiles& files, const WeightsOptions& opt
   w->files = io::SafeTensors::open(files);
   Checkpoint checkpoint(w->files, where, "model.", "shared.weight");
   w->has_logits_bias = checkpoint.find("final_logits_bias");
+  if (options.format == WeightFormat::kInt8)
+    throw Error("an encoder-decoder cannot be held in int8", "bf16, or fp32", "precision");
   w->format = options.format;
   w->declare();
   for (const TensorSpec& t : w->tensors) checkpoint.get(t);  // all errors before the work

@@ -106,7 +106,13 @@ void Weights::declare() {
   const auto base = [&](std::string_view name) { return std::string(f.prefix) + std::string(name); };
   const auto text = [](std::string_view name) { return std::string(name); };
 
-  t.mapped(base(f.embeddings.word) + ".weight", w.word, c.vocabulary, embedding);
+  const auto table = [&](const std::string& name, io::TensorInfo& to, io::TensorInfo& scales) {
+    if (format == WeightFormat::kInt8)
+      t.mapped(name, to, scales, c.vocabulary, embedding);
+    else
+      t.mapped(name, to, c.vocabulary, embedding);
+  };
+  table(base(f.embeddings.word) + ".weight", w.word, w.word_scales);
   t.matrix(base(f.embeddings.position) + ".weight", e.position, c.positions, embedding);
   if (!f.embeddings.type.empty()) t.matrix(base(f.embeddings.type) + ".weight", e.type, c.types, embedding);
   if (!f.norm_first) t.norm(base(f.embeddings.norm), e.norm, embedding, c.layer_norm_eps);
@@ -163,7 +169,7 @@ void Weights::declare() {
       // What is not tied is not shared either: transformers then adds the decoder's own bias.
       t.vector(c.tied ? text(names.bias) : text(names.decoder) + ".bias", lm.bias, c.vocabulary);
     }
-    if (!c.tied) t.mapped(text(names.decoder) + ".weight", lm.decoder, c.vocabulary, embedding);
+    if (!c.tied) table(text(names.decoder) + ".weight", lm.decoder, lm.decoder_scales);
   }
   if (w.has(Head::kNextSentence)) t.linear(text(f.next_sentence), w.next_sentence, 2, hidden);
   if (w.has(Head::kClassify)) {

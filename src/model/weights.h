@@ -21,8 +21,9 @@ struct LanguageModelWeights {  // decoder(norm(f(dense(h)))) + bias; without den
   kernels::Linear dense;
   kernels::LayerNorm norm;
   kernels::Activation activation = kernels::Activation::kNone;
-  float* bias = nullptr;   // null: none
-  io::TensorInfo decoder;  // (V, E); if it is not tied to the word embeddings
+  float* bias = nullptr;          // null: none
+  io::TensorInfo decoder;         // (V, E); if it is not tied to the word embeddings
+  io::TensorInfo decoder_scales;  // of its rows, where it is integers
 };
 
 struct Weights {
@@ -33,7 +34,8 @@ struct Weights {
   WeightFormat format = WeightFormat::kFloat32;  // of layers and decoder
   kernels::Activation activation = kernels::Activation::kGelu;
 
-  io::TensorInfo word;  // (V, E), left as the file stores it
+  io::TensorInfo word;         // (V, E), left as the file stores it
+  io::TensorInfo word_scales;  // of its rows, where it is integers
   TrunkWeights trunk;
   kernels::Linear pooler;
 

@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/gemm.h"
+#include "kernels/instruction_set.h"
 #include "kernels/peak.h"
 
 namespace bertie {

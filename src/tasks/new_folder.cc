@@ -70,6 +70,22 @@ NewFolder::~NewFolder() {
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
+void NewFolder::write(const fs::path& name, std::string_view text) const {
+  fs::create_directories((temporary_ / name).parent_path());
+  io::AtomicFile file(temporary_ / name);
+  file.write(text);
+  file.commit();
+}
+
+void NewFolder::take_others(const ModelFiles& from, const std::string& below, std::string_view but) const {
+  for (const std::string& file : io::files_read(from)) {
+    const fs::path name = file;
+    const bool weights = !io::is_small_model_file(name.filename().string());
+    if (name.parent_path() != below || !(weights || name.filename() == but))
+      write(name, from.read(file).text());
+  }
+}
+
 void NewFolder::commit() {
   io::sync_folder(temporary_);
   if (replaces_) {

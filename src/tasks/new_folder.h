@@ -1,5 +1,9 @@
 #pragma once
 #include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "bertie/files.h"
 
 namespace bertie {
 
@@ -12,6 +16,9 @@ class NewFolder {
   NewFolder(const NewFolder&) = delete;
 
   const std::filesystem::path& path() const { return temporary_; }
+  void write(const std::filesystem::path& name, std::string_view text) const;
+  // The files of a model that are not its weights, which are in the folder `below`, nor called `but`.
+  void take_others(const ModelFiles& from, const std::string& below, std::string_view but = "") const;
   void commit();
 
  private:

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "bertie/error.h"
-#include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
@@ -24,13 +23,6 @@ Precision stored_precision(const io::SafeTensors& files) {
     (t.dtype == io::DType::kF16 ? half : t.dtype == io::DType::kBF16 ? bfloat : others) += t.elements();
   if (others >= half && others >= bfloat) return Precision::kFloat32;
   return half >= bfloat ? Precision::kFloat16 : Precision::kBFloat16;
-}
-
-void write_whole(const std::filesystem::path& to, std::string_view text) {
-  std::filesystem::create_directories(to.parent_path());
-  io::AtomicFile file(to);
-  file.write(text);
-  file.commit();
 }
 
 // What config.json said, with the heads that are gone now.
@@ -52,13 +44,9 @@ Pruned prune(const PruneOptions& options) {
   NewFolder folder(options.to, options.force);
   const std::filesystem::path at = below.empty() ? folder.path() : folder.path() / below;
   less.save(at, stored_precision(weights_of(model).files));
-  write_whole(at / io::kConfigFile, pruned_config(inside.read(io::kConfigFile).text(), less.config()));
-  for (const std::string& file : io::files_read(options.from)) {
-    const std::filesystem::path name = file;
-    const bool weights = !io::is_small_model_file(name.filename().string());
-    const bool is_new = name.parent_path() == below && (weights || name.filename() == io::kConfigFile);
-    if (!is_new) write_whole(folder.path() / name, options.from.read(file).text());
-  }
+  folder.write(std::filesystem::path(below) / io::kConfigFile,
+               pruned_config(inside.read(io::kConfigFile).text(), less.config()));
+  folder.take_others(options.from, below, io::kConfigFile);
   check_checkpoint(at);
   folder.commit();
   const auto count = [](const Model& m) {

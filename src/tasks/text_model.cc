@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "model/family.h"
 #include "model/trunk.h"
+#include "tasks/quantized_model.h"
 #include "tasks/text_model_state.h"
 
 namespace bertie {
@@ -19,10 +20,13 @@ constexpr size_t kShortest = 3;
 
 LoadedModel load_model(const ModelFiles& files, const LoadOptions& options) {
   const ModelFiles inside = transformer_files(files);
-  Model model =
-      Model::load(inside, {.strict = options.strict, .warning = options.warning, .format = options.format});
+  const bool quantize = options.format == WeightFormat::kInt8;
+  Model model = Model::load(inside, {.strict = options.strict,
+                                     .warning = options.warning,
+                                     .format = quantize ? WeightFormat::kFloat32 : options.format});
   Tokenizer tokenizer = Tokenizer::load(inside);
   check_vocabulary(tokenizer, model.config(), files.name());
+  if (quantize) model = quantized(model, tokenizer);
   auto [modules, error] = load_modules(files, model, &tokenizer, options.strict);
   return {std::move(tokenizer), std::move(model), std::move(modules), std::move(error)};
 }

@@ -67,5 +67,10 @@ TEST(Processors, OfFilesThatMakeNoSenseAreAsManyAsThereAre) {
   EXPECT_GE(available_threads(), 1);
 }
 
+TEST(Caches, HaveASizeThatBlocksCanBeMadeFor) {
+  EXPECT_GE(l2_cache_bytes(), size_t{64} << 10);
+  EXPECT_LE(l2_cache_bytes(), size_t{1} << 30);
+}
+
 }  // namespace
 }  // namespace bertie

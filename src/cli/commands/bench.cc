@@ -34,8 +34,16 @@ std::vector<int32_t> random_ids(size_t count, size_t vocabulary) {
   return ids;
 }
 
-std::string_view in_bf16(const Settings& settings) {
-  return weight_format(settings) == WeightFormat::kBFloat16 ? " held in bf16" : "";
+std::string_view held_in(const Settings& settings) {
+  switch (weight_format(settings)) {
+    case WeightFormat::kFloat32:
+      break;
+    case WeightFormat::kBFloat16:
+      return " held in bf16";
+    case WeightFormat::kInt8:
+      return " in int8";
+  }
+  return "";
 }
 
 void print_line(JsonWriter& json) {
@@ -88,7 +96,7 @@ int bench_encode(const Settings& settings) {
         "Forward passes in fp32 with random weights{} ({}). Peak is fused multiply-adds alone: the best "
         "pass is\n"
         "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
-        in_bf16(settings), instruction_set());
+        held_in(settings), instruction_set());
     print("{:<17}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
           "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
   }
@@ -143,7 +151,7 @@ int bench_generate(const Settings& settings) {
     print(
         "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights{} ({})\n\n{:>8}{:>14}"
         "{:>14}{:>12}{:>10}\n",
-        name, kPrompt, kNew, in_bf16(settings), instruction_set(), "threads", "prompt ms", "ms a token",
+        name, kPrompt, kNew, held_in(settings), instruction_set(), "threads", "prompt ms", "ms a token",
         "tokens/s", "GB/s");
   for (int threads : thread_counts(settings)) {
     Run run(model, threads);

@@ -32,7 +32,9 @@ int index_command(const Settings& settings) {
                             .how = fmt::format("prefix {}; texts of more than {} tokens are {}",
                                                in_quotes(settings.prefix.value_or("")), model.max_length(),
                                                settings.windows ? "in windows" : "cut") +
-                                   (weight_format(settings) == WeightFormat::kBFloat16 ? "; bf16" : "")},
+                                   (weight_format(settings) == WeightFormat::kBFloat16 ? "; bf16"
+                                    : weight_format(settings) == WeightFormat::kInt8   ? "; int8"
+                                                                                       : "")},
                            settings.resume);
   const std::vector<float> zeros(model.dimension());
   const auto fill_to = [&](size_t rows) {  // for inputs that failed
