@@ -29,8 +29,11 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// Floating-point operations a second: fused multiply-adds on registers in fp32, over about `seconds`.
-BERTIE_API double peak_flops(int threads, double seconds);
+// What a peak is of: fused multiply-adds in fp32, or products of 8-bit integers with their sums, on
+// registers.
+enum class Peak { kFloat32, kInt8 };
+// Operations a second, over about `seconds`; a product and a sum are two.
+BERTIE_API double peak_operations(Peak of, int threads, double seconds);
 
 struct MeasureOptions {
   double seconds = 1;       // go on for as long
@@ -38,10 +41,12 @@ struct MeasureOptions {
   // A call that takes longer than this is measured once: there is no time for more, and what a first call
   // does beside its work is little of it.
   double long_call = std::numeric_limits<double>::infinity();
+  Peak peak = Peak::kFloat32;  // that the work is a share of
 };
 
 struct Speed {
   double best = 0, median = 0;  // seconds of a call; the best one is the least disturbed
+  double p99 = 0;               // so many of a hundred calls took no longer
   double best_peak = 0;         // operations a second
   double share = 0;             // median of each group's rate over the peak around it
   size_t runs = 0;

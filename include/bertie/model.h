@@ -93,6 +93,7 @@ class BERTIE_API Model {
   bool has(Head head) const;
   // Numbers in the model, its heads included; what is tied counts once.
   size_t parameters() const;
+  size_t bytes() const;  // that these take in memory, packed, and in mapped tables
 
  private:
   friend class Run;

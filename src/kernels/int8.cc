@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "core/arena.h"
@@ -167,6 +169,32 @@ HWY_NOINLINE void int8_tile(const Int8Tile& t) {
   }
 }
 
+// Eight chains of sums, as a tile has them.
+template <bool kDot>
+HWY_NOINLINE int32_t burst_of(size_t rounds) {
+  Bytes sum[8];
+  for (Bytes& s : sum) s = no_sum();
+  Bytes u = quad_everywhere(1.5f), q = quad_everywhere(2.5f);
+  for (size_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 8
+    for (size_t c = 0; c < 8; ++c) {
+      asm volatile("" : "+x"(u), "+x"(q));  // or the compiler would see that all products are the same
+      sum[c] = kDot ? dot(dot(sum[c], u, q), q, u)
+                    : add32(sum[c], widened(add16(pair_products(u, q), pair_products(q, u))));
+    }
+  Bytes all = sum[0];
+  for (size_t c = 1; c < 8; ++c) all = add32(all, sum[c]);
+  int32_t lane;
+  std::memcpy(&lane, &all, sizeof lane);
+  return lane;
+}
+
+double operations_of_burst(size_t rounds, bool with_dot) {
+  [[maybe_unused]] static std::atomic<int32_t> sink;  // the result is wanted by somebody
+  sink.store(with_dot ? burst_of<true>(rounds) : burst_of<false>(rounds), std::memory_order_relaxed);
+  return double(rounds) * 8 * 2 * 2 * BERTIE_INT8_BYTES;
+}
+
 template <bool kDot, size_t... R>
 HWY_INLINE void int8_tile_of(size_t rows, const Int8Tile& t, std::index_sequence<R...>) {
   (void)((rows == R + 1 && (int8_tile<R + 1, kDot>(t), true)) || ...);
@@ -184,6 +212,14 @@ void int8_tile_rows(size_t rows, const Int8Tile& t, bool with_dot) {
 #else
 
 size_t int8_tile_rows(bool) { return 4; }
+
+double operations_of_burst(size_t rounds, bool) {
+  static std::atomic<int32_t> sink;
+  int32_t sum = 0;
+  for (size_t i = 0; i < rounds; ++i) sum += int32_t(uint8_t(i)) * int32_t(int8_t(i >> 3));
+  sink.store(sum, std::memory_order_relaxed);
+  return double(rounds) * 2;
+}
 
 void int8_tile_rows(size_t rows, const Int8Tile& t, bool) {
   const hn::CappedTag<float, 1> d;
@@ -291,6 +327,11 @@ namespace bertie::kernels {
 HWY_EXPORT(panels_of_int8);
 HWY_EXPORT(quantize_some);
 HWY_EXPORT(has_dot);
+HWY_EXPORT(operations_of_burst);
+
+double int8_burst(size_t rounds) {
+  return HWY_DYNAMIC_DISPATCH(operations_of_burst)(rounds, has_int8_dot_products());
+}
 
 bool has_int8_dot_products() { return HWY_DYNAMIC_DISPATCH(has_dot)(); }
 

@@ -90,6 +90,10 @@ struct Int8Output {
 void int8_panels(Matrix<const float> rows, const Linear& layer, size_t first, size_t last, size_t then,
                  const Int8Output& to, bool may_dot = true);
 
+// Products of bytes on registers and their sums, so many rounds of them, and nothing else: how many
+// operations that was. For measuring what a machine can do.
+double int8_burst(size_t rounds);
+
 // Whether this machine adds four products in one instruction (VNNI); else it takes three.
 bool has_int8_dot_products();
 

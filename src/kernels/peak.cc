@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "kernels/int8.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/peak.cc"
 #include <hwy/foreach_target.h>
@@ -42,22 +44,37 @@ namespace bertie::kernels {
 
 HWY_EXPORT(fma_burst);
 
-double fma_peak(Team& team, double seconds) {
+namespace {
+
+// `burst` is a call that returns how many operations it did.
+double peak_of(Team& team, double seconds, const auto& burst) {
   using Clock = std::chrono::steady_clock;
-  constexpr size_t kRounds = 20000;
-  const auto burst = HWY_DYNAMIC_DISPATCH(fma_burst);
   const auto begin = Clock::now();
   double operations = 0, elapsed = 0;
   do {
     std::atomic<double> done{0};
-    team.parallel_for(size_t(team.threads()) * 8, [&](size_t) {
-      float sink = 0.001f;
-      done.fetch_add(burst(kRounds, sink), std::memory_order_relaxed);
-    });
+    team.parallel_for(size_t(team.threads()) * 8,
+                      [&](size_t) { done.fetch_add(burst(), std::memory_order_relaxed); });
     operations += done;
     elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   } while (elapsed < seconds);
   return operations / elapsed;
+}
+
+constexpr size_t kRounds = 20000;
+
+}  // namespace
+
+double fma_peak(Team& team, double seconds) {
+  const auto burst = HWY_DYNAMIC_DISPATCH(fma_burst);
+  return peak_of(team, seconds, [burst] {
+    float sink = 0.001f;
+    return burst(kRounds, sink);
+  });
+}
+
+double int8_peak(Team& team, double seconds) {
+  return peak_of(team, seconds, [] { return int8_burst(kRounds / 4); });
 }
 
 }  // namespace bertie::kernels

@@ -180,4 +180,11 @@ bool Model::has(Head head) const { return weights_->has(head); }
 
 size_t Model::parameters() const { return count_elements(weights_->tensors); }
 
+size_t Model::bytes() const {
+  size_t bytes = weights_->memory.size();
+  for (const TensorSpec& t : weights_->tensors)
+    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) bytes += (*table)->data.size();
+  return bytes;
+}
+
 }  // namespace bertie

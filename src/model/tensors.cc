@@ -384,7 +384,9 @@ void save_checkpoint(const std::filesystem::path& directory, Precision precision
 
 size_t count_elements(const std::vector<TensorSpec>& tensors) {
   size_t count = 0;
-  for (const TensorSpec& t : tensors) count += t.elements();
+  for (const TensorSpec& t : tensors)
+    if (!t.stored || *t.stored == io::DType::kI8)
+      count += t.elements();  // scales and the like are not learned
   return count;
 }
 

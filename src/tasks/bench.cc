@@ -17,23 +17,33 @@ int core_count() { return available_threads(); }
 
 const char* instruction_set() { return kernels::instruction_set(); }
 
-double peak_flops(int threads, double seconds) {
+namespace {
+
+double measured_peak(Peak of, Team& team, double seconds) {
+  return of == Peak::kInt8 ? kernels::int8_peak(team, seconds) : kernels::fma_peak(team, seconds);
+}
+
+}  // namespace
+
+double peak_operations(Peak of, int threads, double seconds) {
   Team team(threads);
-  return kernels::fma_peak(team, seconds);
+  return measured_peak(of, team, seconds);
 }
 
 Speed measure(const std::function<void()>& work, double operations, int threads,
               const MeasureOptions& options) {
   constexpr double kPeakSeconds = 0.004, kGroupSeconds = 0.04;
   Team team(threads);
-  const double first_peak = kernels::fma_peak(team, kPeakSeconds);
+  const auto peak = [&] { return measured_peak(options.peak, team, kPeakSeconds); };
+  const double first_peak = peak();
   const Stopwatch first;
   work();  // warm-up
   const double first_seconds = first.seconds();
-  double before = kernels::fma_peak(team, kPeakSeconds), best_peak = before;
+  double before = peak(), best_peak = before;
   if (first_seconds > options.long_call)
     return {.best = first_seconds,
             .median = first_seconds,
+            .p99 = first_seconds,
             .best_peak = std::max(first_peak, before),
             .share = operations / first_seconds / ((first_peak + before) / 2),
             .runs = 1};
@@ -49,7 +59,7 @@ Speed measure(const std::function<void()>& work, double operations, int threads,
       ++calls;
     } while (group.seconds() < kGroupSeconds);
     const double rate = operations * double(calls) / group.seconds();
-    const double after = kernels::fma_peak(team, kPeakSeconds);
+    const double after = peak();
     shares.push_back(rate / ((before + after) / 2));
     best_peak = std::max(best_peak, after);
     before = after;
@@ -58,6 +68,7 @@ Speed measure(const std::function<void()>& work, double operations, int threads,
   std::sort(shares.begin(), shares.end());
   return {.best = times.front(),
           .median = times[times.size() / 2],
+          .p99 = times[times.size() * 99 / 100],
           .best_peak = best_peak,
           .share = shares[shares.size() / 2],
           .runs = times.size()};

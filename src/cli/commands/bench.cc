@@ -74,7 +74,7 @@ NamedShape shape_named(const std::string& name) {
 
 std::vector<NamedShape> shapes(const Settings& settings) {
   if (settings.shape) return {shape_named(*settings.shape)};
-  return {shape_named("1x128"), shape_named("8x128"), shape_named("sst2x32")};
+  return {shape_named("1x16"), shape_named("1x128"), shape_named("8x128"), shape_named("sst2x32")};
 }
 
 // Multiplications and additions of the matrix products, on real tokens.
@@ -88,54 +88,77 @@ double encode_operations(const Config& c, const std::vector<int>& lengths) {
   return operations;
 }
 
+std::vector<WeightFormat> formats(const Settings& settings) {
+  if (settings.precision) return {weight_format(settings)};
+  return {WeightFormat::kFloat32, WeightFormat::kInt8};
+}
+
+std::string_view name_of(WeightFormat format) {
+  constexpr std::string_view kNames[] = {"fp32", "bf16", "int8"};
+  return kNames[size_t(format)];
+}
+
 int bench_encode(const Settings& settings) {
   const auto all_configs = configs(settings);
   const auto all_shapes = shapes(settings);
   if (!settings.json) {
     print(
-        "Forward passes in fp32 with random weights{} ({}). Peak is fused multiply-adds alone: the best "
-        "pass is\n"
-        "given as a share of the best peak, and the median pass of the peak measured right around it.\n\n",
-        held_in(settings), instruction_set());
-    print("{:<17}{:<9}{:>8}{:>10}{:>11}{:>11}{:>10}{:>9}{:>10}{:>10}\n", "model", "batch", "threads",
-          "best ms", "median ms", "tokens/s", "GFLOP/s", "peak", "of peak", "median");
+        "Forward passes with random weights ({}). The peak is products alone, of fp32 or of int8, measured "
+        "in\n"
+        "the same run: the best pass is given as a share of the best peak, the median one of the peak around "
+        "it.\n\n",
+        instruction_set());
+    print(
+        "| {:<9} | {:<4} | {:>6} | {:<7} | {:>7} | {:>8} | {:>8} | {:>8} | {:>8} | {:>6} | {:>7} | {:>6} |\n",
+        "model", "in", "MB", "batch", "threads", "best ms", "p50 ms", "p99 ms", "tokens/s", "GOP/s",
+        "of peak", "median");
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   }
-  for (const auto& [model_name, config] : all_configs) {
-    const Model model = Model::random(config, 1, {}, weight_format(settings));
-    for (const auto& [shape_name, lengths] : all_shapes) {
-      std::vector<int32_t> offsets{0};
-      for (int n : lengths) offsets.push_back(offsets.back() + n);
-      const std::vector<int32_t> ids = random_ids(size_t(offsets.back()), config.vocabulary);
-      for (int threads : thread_counts(settings)) {
-        Run run(model, threads);
-        const double operations = encode_operations(config, lengths);
-        const Speed m = measure([&] { run.forward({.ids = ids, .offsets = offsets}); }, operations, threads,
-                                {.seconds = seconds_or(settings, 5)});
-        const double tokens = double(ids.size());
-        if (settings.json) {
-          JsonWriter json;
-          json.begin_object()
-              .field("model", model_name)
-              .field("shape", shape_name)
-              .field("threads", threads)
-              .field("milliseconds", m.best * 1e3)
-              .field("median_milliseconds", m.median * 1e3)
-              .field("gflops", operations / m.best / 1e9)
-              .field("peak_gflops", m.best_peak / 1e9)
-              .field("fraction", operations / m.best / m.best_peak)
-              .field("median_fraction", m.share)
-              .field("tokens_per_second", tokens / m.best);
-          print_line(json);
-        } else {
-          print("{:<17}{:<9}{:>8}{:>10.2f}{:>11.2f}{:>11.0f}{:>10.1f}{:>9.1f}{:>9.1f}%{:>9.1f}%\n",
-                model_name, shape_name, threads, m.best * 1e3, m.median * 1e3, tokens / m.best,
-                operations / m.best / 1e9, m.best_peak / 1e9, 100 * operations / m.best / m.best_peak,
-                100 * m.share);
+  for (const auto& [model_name, config] : all_configs)
+    for (const WeightFormat format : formats(settings)) {
+      const Model model = Model::random(config, 1, {}, format);
+      const bool int8 = format == WeightFormat::kInt8;
+      for (const auto& [shape_name, lengths] : all_shapes) {
+        std::vector<int32_t> offsets{0};
+        for (int n : lengths) offsets.push_back(offsets.back() + n);
+        const std::vector<int32_t> ids = random_ids(size_t(offsets.back()), config.vocabulary);
+        for (int threads : thread_counts(settings)) {
+          Run run(model, threads);
+          const double operations = encode_operations(config, lengths);
+          const Speed m =
+              measure([&] { run.forward({.ids = ids, .offsets = offsets}); }, operations, threads,
+                      {.seconds = seconds_or(settings, 5), .peak = int8 ? Peak::kInt8 : Peak::kFloat32});
+          const double tokens = double(ids.size()), share = operations / m.best / m.best_peak;
+          const double megabytes = double(model.bytes()) / 1e6;
+          if (settings.json) {
+            JsonWriter json;
+            json.begin_object()
+                .field("model", model_name)
+                .field("precision", name_of(format))
+                .field("megabytes", megabytes)
+                .field("shape", shape_name)
+                .field("threads", threads)
+                .field("milliseconds", m.best * 1e3)
+                .field("median_milliseconds", m.median * 1e3)
+                .field("p99_milliseconds", m.p99 * 1e3)
+                .field("gflops", operations / m.best / 1e9)
+                .field("peak_gflops", m.best_peak / 1e9)
+                .field("fraction", share)
+                .field("median_fraction", m.share)
+                .field("tokens_per_second", tokens / m.best);
+            print_line(json);
+          } else {
+            print(
+                "| {:<9} | {:<4} | {:>6.1f} | {:<7} | {:>7} | {:>8.2f} | {:>8.2f} | {:>8.2f} | {:>8.0f} | "
+                "{:>6.1f} | "
+                "{:>6.1f}% | {:>5.1f}% |\n",
+                model_name, name_of(format), megabytes, shape_name, threads, m.best * 1e3, m.median * 1e3,
+                m.p99 * 1e3, tokens / m.best, operations / m.best / 1e9, 100 * share, 100 * m.share);
+          }
+          flush_output();
         }
-        flush_output();
       }
     }
-  }
   return 0;
 }
 

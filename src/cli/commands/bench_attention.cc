@@ -155,7 +155,8 @@ int bench_attention(const Settings& settings) {
   const std::vector<Task> all = tasks(settings);
   Conditions conditions{threads_or_all(settings), seconds_or(settings, kSeconds), 0};
   for (int i = 0; i < kPeaks; ++i)
-    conditions.best_peak = std::max(conditions.best_peak, peak_flops(conditions.threads, kPeakSeconds));
+    conditions.best_peak =
+        std::max(conditions.best_peak, peak_operations(Peak::kFloat32, conditions.threads, kPeakSeconds));
   const size_t heads = settings.heads.value_or(12), head_size = settings.head_size.value_or(64);
   if (!settings.json)
     print(
