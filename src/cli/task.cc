@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 namespace bertie::cli {
 
@@ -10,50 +11,89 @@ void refuse(std::initializer_list<std::pair<bool, const char*>> given, std::stri
     if (is_given) throw UsageError(fmt::format("--{} is {}", name, why), "leave it out");
 }
 
-InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how)
-    : inputs_(inputs), how_(how), progress_(settings, how.shows_results) {}
+int threads_for(const Settings& settings, const Tokenizer&) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  return int(settings.threads.value_or(0) > 0 ? *settings.threads : cores);
+}
 
-bool InputBlocks::next() {
-  constexpr size_t kMostBytes = size_t{1} << 15;
-  block_.clear();
-  read_ = double(inputs_.lines().done());
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 13;   // of a block: about a batch of 2,000 tokens
+constexpr size_t kLeastBytes = size_t{1} << 11;  // at the end, so that no thread is left with much of it
+
+struct Over {};  // an error elsewhere ends the work
+
+}  // namespace
+
+InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how, int threads)
+    : inputs_(inputs),
+      how_(how),
+      threads_(threads),
+      few_(how.most > 1 && inputs.lines().total() > 0 &&
+           inputs.lines().total() <= kLeastBytes * size_t(threads)),
+      progress_(settings, how.shows_results) {}
+
+bool InputBlocks::read(Block& block) {
+  throw_if_stopped();
   if (error_) throw Error(*error_);
+  const LineReader& lines = inputs_.lines();
+  size_t most = few_ ? SIZE_MAX : kMostBytes;
+  if (!few_ && lines.total() > 0)
+    most = std::clamp((lines.total() - std::min(lines.done(), lines.total())) / (4 * size_t(threads_)),
+                      kLeastBytes, kMostBytes);
   size_t bytes = 0;
-  Input input;
+  const auto full = [&] { return bytes >= most || (!few_ && block.inputs.size() >= how_.most); };
   try {
-    while (block_.size() < how_.most && bytes < kMostBytes && inputs_.next(input, block_.empty())) {
-      bytes += input.a.size() + input.b.size();
-      block_.push_back(std::move(input));
+    const auto is_empty = [&] { return block.inputs.empty() && block.bad.empty(); };
+    for (Input input; !full() && inputs_.read(input, is_empty());) {
+      bytes += input.a.size() + input.b.size() + 1;
+      (input.problem ? block.bad : block.inputs).push_back(std::move(input));
     }
+    if (is_empty()) return false;
   } catch (const Error& error) {
-    if (block_.empty()) throw;
+    if (block.inputs.empty() && block.bad.empty()) throw;
     error_ = error;  // what came before it is not lost
   }
-  return !block_.empty();
+  const bool others = at_work_++ > 0;
+  block.alone = threads_ == 1 || (!others && !full());
+  block.met = inputs_.count(), block.bytes = double(lines.done());
+  std::lock_guard lock(mutex_);
+  met_ = block.met, bytes_ = block.bytes;
+  return true;
 }
 
-void InputBlocks::working(size_t done) {
+void InputBlocks::working(Block& block, size_t done) {
   throw_if_stopped();
-  const double share = double(done) / double(block_.size());
-  show_progress(inputs_.count() - block_.size() + done,
-                read_ + share * (double(inputs_.lines().done()) - read_));
+  if (over_) throw Over();
+  std::lock_guard lock(mutex_);
+  computed_ += done - block.computed;
+  block.computed = done;
+  show_progress();
 }
 
-void InputBlocks::done() {
+void InputBlocks::done(const Block& block) {
   flush_output();  // whoever feeds us line by line waits for it; and whoever stops us has what is done
+  --at_work_;
   throw_if_stopped();
-  show_progress(inputs_.count(), double(inputs_.lines().done()));
+  std::lock_guard lock(mutex_);
+  computed_ += block.inputs.size() + block.bad.size() - block.computed;
+  show_progress();
 }
 
-void InputBlocks::show_progress(size_t count, double bytes) {
+void InputBlocks::give_up() {
+  over_ = true;
+  inputs_.give_up();
+}
+
+void InputBlocks::show_progress() {
   if (!progress_.is_due()) return;
   const double now = progress_.seconds();
-  if (count == 0)  // there is no rate yet
+  if (computed_ == 0)  // there is no rate yet
     return progress_.show(
-        fmt::format("0 of {} {} after {}", with_commas(inputs_.count()), how_.what, duration_text(now)));
+        fmt::format("0 of {} {} after {}", with_commas(met_), how_.what, duration_text(now)));
   progress_.show(
-      with_share(fmt::format("{} {}, {:.0f}/s", with_commas(count), how_.what, double(count) / now), bytes,
-                 double(inputs_.lines().total()), now));
+      with_share(fmt::format("{} {}, {:.0f}/s", with_commas(computed_), how_.what, double(computed_) / now),
+                 bytes_ * double(computed_) / double(met_), double(inputs_.lines().total()), now));
 }
 
 int InputBlocks::finish() {
@@ -106,7 +146,7 @@ std::optional<TableWriter> table_output(const Settings& settings) {
   return TableWriter(*settings.format == int(ResultFormat::kCsv) ? ',' : '\t');
 }
 
-void print_header(TableWriter& table, std::span<const std::string_view> columns) {
+void print_header(TableWriter table, std::span<const std::string_view> columns) {
   for (const std::string_view column : columns) table.field(column);
   print(table.take_row());
 }

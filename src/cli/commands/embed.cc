@@ -33,13 +33,14 @@ int embed_command(const Settings& settings) {
     while (npy->rows() < rows) npy->add(std::vector<float>(model.dimension(), NAN));
   };
 
-  std::optional<TableWriter> rows = table_output(settings);
-  const bool summary = !settings.json && !rows && !npy && is_terminal(1);
-  const bool json = settings.json || (!rows && !npy && !summary);
-  if (rows) {
-    rows->field("index");
-    for (size_t i = 0; i < model.dimension(); ++i) rows->field(i);
-    print(rows->take_row());
+  const std::optional<TableWriter> table = table_output(settings);
+  const bool summary = !settings.json && !table && !npy && is_terminal(1);
+  const bool json = settings.json || (!table && !npy && !summary);
+  if (table) {
+    TableWriter header = *table;
+    header.field("index");
+    for (size_t i = 0; i < model.dimension(); ++i) header.field(i);
+    print(header.take_row());
   }
   const Style style = Style::for_output();
   const size_t width = output_width();
@@ -48,21 +49,25 @@ int embed_command(const Settings& settings) {
   try {
     code = for_each_input(
         settings, inputs,
-        {.shows_results = json || summary || rows,
+        {.shows_results = json || summary || table,
          .where = settings.npy ? fmt::format(", to {}", *settings.npy) : "",
          .failed = npy ? "; their rows are NaN" : ""},
-        [&](std::span<const Input> block, const ProgressCallback& progress) {
-          return model.embed(texts_of(block), embed_options(settings, progress));
+        model,
+        [&](const TextModel& encoder, std::span<const Input> block, const ProgressCallback& progress) {
+          return encoder.embed(texts_of(block), embed_options(settings, progress));
         },
         [&](const Input& input, const Embedding& embedding) {
+          if (json) return to_json(embedding, input_of(input)) + "\n";
+          if (!table) return std::string();
+          TableWriter row = *table;
+          row.field(input.index);
+          for (const float value : embedding.values) row.field(value);
+          return row.take_row();
+        },
+        [&](const Input& input, const Embedding& embedding, const std::string& row) {
           truncated += embedding.truncated;
           if (npy) fill_to(input.index), npy->add(embedding.values);
-          if (rows) {
-            rows->field(input.index);
-            for (const float value : embedding.values) rows->field(value);
-            print(rows->take_row());
-          }
-          if (json) print(to_json(embedding, input_of(input)) + "\n");
+          print(row);
           if (summary) print(summary_line(input.a, embedding.values, style, width));
         });
   } catch (...) {  // a signal, a bad line under --strict, a file that cannot be read to its end

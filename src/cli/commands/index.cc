@@ -60,8 +60,9 @@ int index_command(const Settings& settings) {
       {.shows_results = false,
        .where = fmt::format(", to {}", settings.words[0]),
        .failed = "; their vectors are zeros"},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        return model.embed(texts_of(block), embed_options(settings, progress));
+      model,
+      [&](const TextModel& encoder, std::span<const Input> block, const ProgressCallback& progress) {
+        return encoder.embed(texts_of(block), embed_options(settings, progress));
       },
       [&](const Input& input, const Embedding& embedding) {
         truncated += embedding.truncated;

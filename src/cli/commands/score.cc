@@ -68,14 +68,17 @@ int score_command(const Settings& settings) {
   if (!settings.json && !inputs.only_one())
     print("{}", style.dim(fmt::format("{:>10}  text\n", "perplexity")));
   const int code = for_each_input(
-      settings, inputs, {},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        return model.score(texts_of(block), {.progress = progress});
+      settings, inputs, {}, model,
+      [&](const TextModel& scorer, std::span<const Input> block, const ProgressCallback& progress) {
+        return scorer.score(texts_of(block), {.progress = progress});
       },
       [&](const Input& input, const TextScore& score) {
+        return settings.json ? to_json(score, input_of(input)) + "\n" : std::string();
+      },
+      [&](const Input& input, const TextScore& score, const std::string& json) {
         cut_texts += score.truncated;
         sum.add(score);
-        if (settings.json) return print(to_json(score, input_of(input)) + "\n");
+        if (settings.json) return print(json);
         const CodePoints text(input.a);
         if (inputs.only_one()) {
           print("{}\n\n", marked(text, score, style));
