@@ -102,6 +102,9 @@ class Inputs {
   void give_up() { lines_.give_up(); }  // from any thread: read finds the end instead of waiting
   const LineReader& lines() const { return lines_; }
   size_t count() const { return count_; }  // met so far, bad ones too
+  uint64_t sum() const { return sum_; }    // of all of them
+  size_t failed() const { return failed_; }
+  void set_failed(size_t count) { failed_ = count; }  // by those who did this work before, or a part of it
   bool only_one() const { return only_one_; }
 
   // This input cannot be used. Throws under --strict, and where it is the only one.

@@ -17,6 +17,7 @@
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/results.h"
 #include "cli/side_by_side.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal.h"
@@ -33,6 +34,8 @@ struct ForEach {
   std::string where = {};                             // they go to, for the last line of progress
   std::string_view failed = {};                       // what becomes of those that could not be used
   std::function<void(const Input&)> on_failure = {};  // that one could not be used, in its turn
+  KeptResults* results = nullptr;                     // that outlive the process; null: none
+  size_t* cut = nullptr;                              // inputs that were cut, as show counts them
 };
 
 // Inputs that are computed together.
@@ -40,7 +43,7 @@ struct Block {
   std::vector<Input> inputs, bad;  // those that can be used; those that cannot
   bool alone = false;              // no others are to be had now: all threads are for this one
   size_t met = 0;                  // inputs that were read up to its end
-  double bytes = 0;                // likewise
+  uint64_t sum = 0;                // of them
   size_t computed = 0;             // of it
 };
 
@@ -51,18 +54,22 @@ class InputBlocks {
  public:
   InputBlocks(const Settings& settings, Inputs& inputs, const ForEach& how, int threads);
 
+  void skip_done();         // what the results that are kept have already; first of all
   bool read(Block& block);  // false at the end; one thread at a time
   // Now and then, from any thread: so many of the block are computed. Throws where the work is to end.
   void working(Block& block, size_t done);
   void done(const Block& block);  // in order: results are out, progress moves
+  void keep(const Input& last);   // of a block that does not come to its end: results up to this one
   void give_up();                 // whoever reads or works is to end; from any thread
   int finish();                   // says what is to be said at the end; the exit code
 
  private:
   void show_progress();
+  Mark mark(size_t met, uint64_t sum) const;
 
   Inputs& inputs_;
   ForEach how_;
+  Share share_;
   int threads_;
   bool few_;                         // inputs: all are one block, for all threads
   std::optional<Error> error_;       // met while reading, and told after the block
@@ -70,8 +77,11 @@ class InputBlocks {
   std::atomic<bool> over_ = false;
   std::mutex mutex_;  // guards what follows
   ProgressLine progress_;
-  size_t met_ = 0, computed_ = 0;  // inputs
-  double bytes_ = 0;               // read
+  size_t taken_ = 0, computed_ = 0;  // inputs that are for this process to do
+  struct Place {
+    size_t met = 0;    // inputs, those of other processes too
+    double bytes = 0;  // of the files
+  } before_, read_;    // where it was cut off, and what was read up to now
 };
 
 // How many threads work, and a model for one that works for itself: it shares everything else.
@@ -135,11 +145,18 @@ int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how,
   };
 
   size_t good = 0, failed = 0;
-  const auto fail = [&](const Input& input, const Error& error) {
-    inputs.fail(input, error);
-    if (how.on_failure) how.on_failure(input);
-  };
   const auto finish = [&](Job& job) {
+    const Input* last = nullptr;  // of the block that is done
+    const auto fail = [&](const Input& input, const Error& error) {
+      try {
+        inputs.fail(input, error);
+      } catch (...) {  // --strict
+        if (last) blocks.keep(*last);
+        throw;
+      }
+      if (how.on_failure) how.on_failure(input);
+      last = &input;
+    };
     auto bad = job.block.bad.begin();
     const auto fail_before = [&](size_t index) {
       for (; bad != job.block.bad.end() && bad->index < index; ++bad) fail(*bad, *bad->problem);
@@ -156,14 +173,21 @@ int for_each_input(const Settings& settings, Inputs& inputs, const ForEach& how,
       } else {
         show(input, *outcome.result, outcome.row);
         ++good;
+        last = &input;
       }
     }
     fail_before(SIZE_MAX);
     blocks.done(job.block);
   };
-  side_by_side<Job>(
-      threads, [&](Job& job) { return blocks.read(job.block); }, work, finish, [&] { blocks.give_up(); });
-  return blocks.finish();
+  try {
+    blocks.skip_done();
+    side_by_side<Job>(
+        threads, [&](Job& job) { return blocks.read(job.block); }, work, finish, [&] { blocks.give_up(); });
+    return blocks.finish();
+  } catch (...) {  // a signal, a bad line under --strict, a file that cannot be read to its end, a full disk
+    if (how.results) how.results->cut_off();
+    throw;
+  }
 }
 
 // The same for commands without rows for programs: show(input, result).
@@ -192,7 +216,6 @@ void warn_if_cut(const Settings& settings, const TextModel& model, size_t cut, s
 
 // Where results are to be rows of CSV or TSV: what makes them.
 std::optional<TableWriter> table_output(const Settings& settings);
-void print_header(TableWriter table, std::span<const std::string_view> columns);
 
 std::string percent(float share);  // " 42.1%"
 // "text 3: …" in gray, for the reader of several results; nothing where there is one.

@@ -40,7 +40,8 @@ std::string in_its_sentence(const CodePoints& context, Offset place, const Style
 
 }  // namespace
 
-int answer_command(const Settings& settings) {
+int answer_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs = inputs_of(settings);
   const TextModel model = load_model(settings, Work::kAnswer);
   const Style style = Style::for_output();
@@ -51,12 +52,13 @@ int answer_command(const Settings& settings) {
   usual.max_answer_tokens = settings.max_answer.value_or(usual.max_answer_tokens);
   usual.max_question_tokens = settings.max_question.value_or(usual.max_question_tokens);
   const std::optional<TableWriter> table = table_output(settings);
-  if (table)
-    print_header(*table,
-                 std::array<std::string_view, 6>{"index", "question", "answer", "score", "start", "end"});
+  constexpr std::array<std::string_view, 6> kColumns = {"index", "question", "answer",
+                                                        "score", "start",    "end"};
+  ResultOutput output(settings, Work::kAnswer, table_front(settings, kColumns));
   size_t cut_questions = 0;
   const int code = for_each_input(
-      settings, inputs, {.what = "questions"}, model,
+      settings, inputs,
+      {.what = "questions", .where = output.where(), .results = output.kept(), .cut = &cut_questions}, model,
       [&](const TextModel& reader, std::span<const Input> block, const ProgressCallback& progress) {
         AnswerOptions options = usual;
         options.progress = progress;
@@ -77,7 +79,7 @@ int answer_command(const Settings& settings) {
       },
       [&](const Input& input, const Answering& result, const std::string& rows) {
         cut_questions += result.question_truncated;
-        if (table || settings.json) return print(rows);
+        if (table || settings.json) return output.put(rows);
         print("{}{}\n", input.index > 0 ? "\n" : "", style.bold(printable(input.a)));
         const CodePoints context(input.b);
         for (const Answer& a : result.answers) {

@@ -32,14 +32,15 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   const bool several = apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
   const bool one = inputs.only_one();
   const std::optional<TableWriter> table_rows = table_output(settings);
-  if (table_rows && pair)
-    print_header(*table_rows, std::array<std::string_view, 5>{"index", "a", "b", "label", "score"});
-  if (table_rows && !pair)
-    print_header(*table_rows, std::array<std::string_view, 4>{"index", "text", "label", "score"});
+  constexpr std::array<std::string_view, 5> kPairColumns = {"index", "a", "b", "label", "score"};
+  constexpr std::array<std::string_view, 4> kTextColumns = {"index", "text", "label", "score"};
+  ResultOutput output(settings, pair ? Work::kPair : Work::kClassify,
+                      pair ? table_front(settings, kPairColumns) : table_front(settings, kTextColumns));
   const bool all_labels = settings.json || (one && !table_rows);
   size_t cut_inputs = 0;
   const int code = for_each_input(
-      settings, inputs, {.what = what}, model,
+      settings, inputs, {.what = what, .where = output.where(), .results = output.kept(), .cut = &cut_inputs},
+      model,
       [&](const TextModel& classifier, std::span<const Input> block, const ProgressCallback& progress) {
         const ClassifyOptions options{.apply = apply, .progress = progress};
         std::vector<Classification> results = pair ? classifier.classify(pairs_of(block), options)
@@ -69,7 +70,7 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
         cut_inputs += result.truncated;
         const std::vector<Scored>& labels = result.labels;
         if (!rows.empty()) {
-          print(rows);
+          output.put(rows);
         } else if (one || settings.top) {
           if (!one) print_heading(style, pair ? "pair" : "text", input.index, input.a);
           Table table({"label", "score", ""}, "lrl");
@@ -93,12 +94,14 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
 
 }  // namespace
 
-int classify_command(const Settings& settings) {
+int classify_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings, TaskKind::kClassify);
   return classify_inputs(settings, inputs, false);
 }
 
-int pair_command(const Settings& settings) {
+int pair_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings, kPairFields, TaskKind::kPair);
   return classify_inputs(settings, inputs, true);
 }

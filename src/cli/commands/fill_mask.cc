@@ -31,15 +31,17 @@ void check_targets(const Settings& settings, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-int fill_mask_command(const Settings& settings) {
+int fill_mask_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings);
   const TextModel model = load_model(settings, Work::kFillMask);
   check_targets(settings, model.tokenizer());
   const Style style = Style::for_output();
   const FillMaskOptions usual{.top = settings.top.value_or(5), .targets = settings.targets};
+  ResultOutput output(settings, Work::kFillMask);
   size_t cut = 0;
   const int code = for_each_input(
-      settings, inputs, {}, model,
+      settings, inputs, {.where = output.where(), .results = output.kept(), .cut = &cut}, model,
       [&](const TextModel& filler, std::span<const Input> block, const ProgressCallback& progress) {
         FillMaskOptions options = usual;
         options.progress = progress;
@@ -57,7 +59,7 @@ int fill_mask_command(const Settings& settings) {
             return inputs.fail(input, error);
           }
         }
-        if (settings.json) return print(row);
+        if (settings.json) return output.put(row);
         if (!inputs.only_one()) print_heading(style, "text", input.index, input.a);
         print_table(style, result.masks);
       });

@@ -31,7 +31,8 @@ std::string readable(std::string_view text) {
 
 }  // namespace
 
-int generate_command(const Settings& settings) {
+int generate_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings);
   GenerateOptions usual = options_of(settings);
   const TextModel model = load_model(settings, Work::kWrite);
@@ -42,10 +43,16 @@ int generate_command(const Settings& settings) {
       flush_output();
       return true;
     };
+  ResultOutput output(settings, Work::kWrite);
   size_t full = 0, cut_prompts = 0;
   // For programs many go on together; a reader sees one grow after the other.
   const int code = for_each_input(
-      settings, inputs, {.most = settings.json ? ForEach{}.most : 1}, model,
+      settings, inputs,
+      {.most = settings.json ? ForEach{}.most : 1,
+       .where = output.where(),
+       .results = output.kept(),
+       .cut = &cut_prompts},
+      model,
       [&](const TextModel& writer, std::span<const Input> block, const ProgressCallback& progress) {
         GenerateOptions options = usual;
         options.progress = progress;
@@ -57,7 +64,7 @@ int generate_command(const Settings& settings) {
         return settings.json ? to_json(made, input_of(input)) + "\n" : "\n";
       },
       [&](const Input&, const Generation& made, const std::string& row) {
-        print(row);
+        output.put(row);
         full += made.finish_reason == FinishReason::kModelLength;
         cut_prompts += made.prompt_truncated > 0;
       });

@@ -40,7 +40,8 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 
 }  // namespace
 
-int tag_command(const Settings& settings) {
+int tag_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   const TagOptions usual{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
                          .stride = settings.stride,
                          .keep_outside = settings.keep_outside};
@@ -49,10 +50,10 @@ int tag_command(const Settings& settings) {
   const Style style = Style::for_output();
   Kinds kinds;
   const std::optional<TableWriter> table = table_output(settings);
-  if (table)
-    print_header(*table, std::array<std::string_view, 6>{"index", "label", "score", "text", "start", "end"});
+  constexpr std::array<std::string_view, 6> kColumns = {"index", "label", "score", "text", "start", "end"};
+  ResultOutput output(settings, Work::kTag, table_front(settings, kColumns));
   return for_each_input(
-      settings, inputs, {}, model,
+      settings, inputs, {.where = output.where(), .results = output.kept()}, model,
       [&](const TextModel& tagger, std::span<const Input> block, const ProgressCallback& progress) {
         TagOptions options = usual;
         options.progress = progress;
@@ -70,7 +71,7 @@ int tag_command(const Settings& settings) {
         return rows;
       },
       [&](const Input& input, const Tagging& result, const std::string& rows) {
-        if (table || settings.json) return print(rows);
+        if (table || settings.json) return output.put(rows);
         if (input.index > 0) print("\n");
         print("{}\n", marked(CodePoints(input.a), result.entities, style, kinds));
         if (result.entities.empty()) return print("{}\n", style.dim("  nothing found"));
