@@ -41,6 +41,7 @@ class BERTIE_API Journal {
   struct Content {
     std::string work = {};
     std::vector<Mark> marks = {};
+    std::vector<uint64_t> ends = {};  // where the line of each ends, in bytes
     bool ended = false;
   };
   static Content read(const std::filesystem::path& path);

@@ -72,6 +72,7 @@ Journal::Content Journal::read(const fs::path& path) {
       content.ended = true;
     } else if (read_mark(line, mark) && !content.ended) {
       content.marks.push_back(mark);
+      content.ends.push_back(all.size() - rest.size());
     } else {
       throw Error(fmt::format("{} is damaged", path.string()),
                   "remove it and what is beside it, and begin anew");
@@ -108,14 +109,13 @@ Journal::Journal(const fs::path& path, const std::string& work) : path_(path) {
 Journal::~Journal() { close(file_); }
 
 void Journal::drop_last() {
-  content_.marks.pop_back();
+  content_.marks.pop_back(), content_.ends.pop_back();
   content_.ended = false;
   cut_to_content();
 }
 
 void Journal::cut_to_content() {
-  uint64_t size = content_.work.size() + 1;
-  for (const Mark& mark : marks()) size += line_of(mark).size();
+  uint64_t size = content_.ends.empty() ? content_.work.size() + 1 : content_.ends.back();
   if (content_.ended) size += kEnd.size();
   if (ftruncate(file_, off_t(size)) != 0 || lseek(file_, 0, SEEK_END) < 0) io::cannot_write(path_, errno);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,16 @@ void remove_part(const fs::path& part) {
   std::error_code error;
   fs::remove(part, error);
   fs::remove(journal_of(part), error);
+}
+
+// Error where another process writes to it.
+void check_not_taken(const fs::path& journal) {
+  const int file = open(journal.c_str(), O_RDWR | O_CLOEXEC);
+  const bool taken = file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (file >= 0) close(file);
+  if (taken)
+    throw Error(fmt::format("another process has {}", journal.string()),
+                "wait for its end, or write elsewhere");
 }
 
 // Error where the work was begun by another number of processes.
@@ -90,6 +101,7 @@ struct ResultFile::State {
       throw Error(
           fmt::format("{} is {}", part.string(), begun ? "of work that was cut off" : "there already"),
           begun ? "`resume` goes on with it; `force` begins anew" : "another name", "resume");
+    if (begun) check_not_taken(journal_of(part));
     if (!begun || !o.resume) remove_part(part);
     journal.emplace(journal_of(part), o.work);
     file.emplace(part);
