@@ -18,8 +18,9 @@ int threads_for(const Settings& settings, const Tokenizer&) {
 
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 13;   // of a block: about a batch of 2,000 tokens
-constexpr size_t kLeastBytes = size_t{1} << 11;  // at the end, so that no thread is left with much of it
+constexpr size_t kMostBytes = size_t{1}
+                              << 12;  // of a block: some 1,000 tokens, whose activations suit a core's cache
+constexpr size_t kLeastBytes = size_t{1} << 10;  // at the end, so that no thread is left with much of it
 
 struct Over {};  // an error elsewhere ends the work
 

@@ -47,8 +47,8 @@ struct Block {
   size_t computed = 0;             // of it
 };
 
-// About a batch's worth of inputs at a time, so that memory is bounded, progress moves and every thread has
-// its own; but no more than there are without waiting: whoever feeds us line by line gets answers line by
+// Some 1,000 tokens' worth of inputs at a time, so that memory is bounded, progress moves and every thread
+// has its own; but no more than there are without waiting: whoever feeds us line by line gets answers line by
 // line.
 class InputBlocks {
  public:
