@@ -1,6 +1,6 @@
 #pragma once
 // What started this process as one of several ranks, as far as its environment tells: Open MPI's mpirun, or
-// another one. For programs that train on several ranks and want to stop well (docs/scaling.md).
+// another one. For programs that work on several ranks and want to stop well (docs/scaling.md).
 //
 // Ctrl-C ends mpirun, not the ranks. Open MPI 4's mpirun then sends them SIGCONT, waits
 // odls_base_sigkill_timeout seconds (1 by default), sends SIGTERM, waits as long again, and sends SIGKILL. So
@@ -23,7 +23,8 @@ struct BERTIE_API Launcher {
   // mpirun's own process and command line, where it runs on this machine.
   int process = 0;
   std::vector<std::string> command = {};
-  int cores = 0;  // that the ranks on this machine may use together
+  int cores = 0;       // that the ranks on this machine may use together
+  int ranks_here = 1;  // on this machine, as far as it is known
 
   static Launcher find();
   bool several() const { return ranks && *ranks != 1; }

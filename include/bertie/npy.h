@@ -37,4 +37,7 @@ class BERTIE_API NpyWriter {
   std::unique_ptr<State> state_;
 };
 
+// What such a file begins with: rows of that shape. It is as long for any number of them.
+BERTIE_API std::string npy_header(size_t rows, std::span<const size_t> row);
+
 }  // namespace bertie

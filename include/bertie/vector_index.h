@@ -17,8 +17,9 @@
 // - texts: UTF-8, one text after the other
 // - ends.npy: (count), uint64, where each text ends
 //
-// index.json is written last. Until then begun.json stands for it, and what is there can be gone on with. All
-// of it is mapped, not read, when it is opened. Search is exact: every vector is compared.
+// index.json is written last. Until then begun.journal (bertie/journal.h) stands for it, and what is there
+// can be gone on with. All of it is mapped, not read, when it is opened. Search is exact: every vector is
+// compared.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "bertie/export.h"
+#include "bertie/journal.h"
 #include "bertie/similarity.h"
 
 namespace bertie {
@@ -42,6 +44,7 @@ struct VectorIndexOptions {
   std::string model = {};    // its name
   std::string pooling = {};  // "mean", "cls" …
   std::string how = {};      // what else matters: a prefix, where texts are cut
+  std::string work = {};  // a JSON object of what else is the same where an index is gone on with; not kept
 };
 
 // One thread at a time. Throws Error.
@@ -54,12 +57,11 @@ class BERTIE_API VectorIndexWriter {
   VectorIndexWriter(const VectorIndexWriter&) = delete;
   VectorIndexWriter& operator=(const VectorIndexWriter&) = delete;
 
-  size_t size() const;  // vectors so far, those of before included
-  // The text of one from before, so that whoever goes on can see that it is the same work. Zeros without a
-  // text at the end of what was begun are not among them.
-  std::string_view old_text(size_t i) const;
+  size_t size() const;       // vectors so far, those of before included
+  const Mark& done() const;  // the last mark from before
   void add(std::span<const float> vector, std::string_view text);
-  void flush();   // what was added outlives the process
+  // What was added outlives the process. Inputs and bytes are this object's affair.
+  void mark(const Mark& mark = {});
   void commit();  // the index is whole
 
  private:

@@ -15,6 +15,7 @@
 
 #include "bertie/json.h"
 #include "bertie/utf8.h"
+#include "cli/checksum.h"
 #include "cli/output.h"
 #include "cli/terminal/terminal.h"
 
@@ -44,10 +45,14 @@ bool has_bytes(int descriptor, int milliseconds) {
   return poll(&wait, 1, milliseconds) > 0;
 }
 
-// What there is to read, at most kReadBytes, added to `buffer`; 0 at the end.
-size_t read_some(int descriptor, const std::string& file, std::string& buffer) {
+// What there is to read, at most kReadBytes, added to `buffer`; 0 at the end, and where waiting is given up.
+size_t read_some(int descriptor, const std::string& file, std::string& buffer,
+                 const std::atomic<bool>& given_up) {
   const size_t had = buffer.size();
-  while (!has_bytes(descriptor, 200)) throw_if_stopped();
+  while (!has_bytes(descriptor, 200)) {
+    throw_if_stopped();
+    if (given_up) return 0;
+  }
   buffer.resize(had + kReadBytes);
   ssize_t count;
   do count = read(descriptor, buffer.data() + had, kReadBytes);
@@ -152,7 +157,7 @@ bool LineReader::fill() {
     buffer_.resize(had + count);
     ended_ = count == 0;
   } else {
-    ended_ = read_some(file_, name, buffer_) == 0;
+    ended_ = read_some(file_, name, buffer_, given_up_) == 0;
   }
   return !ended_;
 }
@@ -255,30 +260,41 @@ Inputs::Inputs(const Settings& settings, Fields fields, std::optional<TaskKind> 
       only_one_(first_.has_value()) {}
 Inputs::Inputs(const Settings& settings, std::string context) : Inputs(settings, TaskKind::kClassify) {
   context_ = valid_text(settings, std::move(context), "the context");
+  sum_ = sum_of(*context_);
 }
 
-bool Inputs::next(Input& input, bool may_wait) {
+bool Inputs::read(Input& input, bool may_wait) {
   std::string line;
-  while ((may_wait || lines_.ready()) && lines_.next(line)) {
-    input = {.a = {}, .b = {}, .index = count_++, .file = lines_.file(), .line = lines_.line()};
-    try {
-      if (first_) {
-        input.a = std::move(first_->a), input.b = std::move(first_->b);
-      } else if (TextRow* const row = lines_.row()) {
-        if (row->problem) throw Error(*row->problem);
-        input.a = std::move(row->a);
-        input.b = context_ ? *context_ : std::move(row->b);
-      } else if (fields_) {
-        split(line, input);
-      } else {
-        input.a = std::move(line);
-        input.b = context_.value_or("");
-      }
-      make_valid(input);
-      return true;
-    } catch (const Error& error) {
-      fail(input, error);
+  if (!may_wait && !lines_.ready()) return false;
+  if (!lines_.next(line)) return false;
+  input = {.index = count_++, .file = lines_.file(), .line = lines_.line()};
+  try {
+    if (first_) {
+      input.a = std::move(first_->a), input.b = std::move(first_->b);
+    } else if (TextRow* const row = lines_.row()) {
+      if (row->problem) throw Error(*row->problem);
+      input.a = std::move(row->a);
+      input.b = context_ ? *context_ : std::move(row->b);
+    } else if (fields_) {
+      split(line, input);
+    } else {
+      input.a = std::move(line);
+      input.b = context_.value_or("");
     }
+    make_valid(input);
+  } catch (const Error& error) {
+    input.problem = error;
+  }
+  sum_ = sum_of(input.problem ? std::string_view(input.problem->what()) : input.a, sum_);
+  if (!context_) sum_ = sum_of(input.b, sum_);
+  input.sum = sum_;
+  return true;
+}
+
+bool Inputs::next(Input& input) {
+  while (read(input)) {
+    if (!input.problem) return true;
+    fail(input, *input.problem);
   }
   return false;
 }
@@ -343,7 +359,8 @@ std::string valid_text(const Settings& settings, std::string text, std::string_v
 std::string read_whole(const std::string& file) {
   const int descriptor = open_file(file);
   std::string all;
-  while (read_some(descriptor, file, all) > 0) {
+  const std::atomic<bool> given_up = false;
+  while (read_some(descriptor, file, all, given_up) > 0) {
   }
   close(descriptor);
   if (all.starts_with(kByteOrderMark)) all.erase(0, kByteOrderMark.size());

@@ -1,5 +1,7 @@
 #pragma once
 // What commands work on, one input after the other: a text a line, or two texts a line, or rows of tables.
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +36,8 @@ class LineReader {
   size_t file() const { return next_file_; }  // 0: a word; else files count from 1
   size_t line() const { return line_; }
   std::string place(size_t file, size_t line) const;
+  // Whoever waits for a pipe in next finds the end there. From any thread.
+  void give_up() { given_up_ = true; }
   // Bytes given out, and how many there are; 0 if unknown.
   size_t done() const;
   size_t total() const { return total_; }
@@ -62,12 +66,15 @@ class LineReader {
   size_t begin_ = 0;
   size_t searched_ = 0;  // bytes from begin_ on that have no line end
   size_t done_ = 0, total_ = 0;
+  std::atomic<bool> given_up_ = false;
 };
 
 struct Input {
-  std::string a, b;
-  size_t index = 0;           // from 0, bad ones counted too
-  size_t file = 0, line = 0;  // for LineReader::place
+  std::string a = {}, b = {};
+  size_t index = 0;                   // from 0, bad ones counted too
+  size_t file = 0, line = 0;          // for LineReader::place
+  uint64_t sum = 0;                   // a checksum of all inputs up to this one
+  std::optional<Error> problem = {};  // why it cannot be used; a and b mean nothing then
 };
 
 // The names of a line's two texts where it is JSON.
@@ -87,11 +94,17 @@ class Inputs {
   // Each word and each line is a question about the same context.
   Inputs(const Settings& settings, std::string context);
 
-  // False at the end; and, unless it may wait, where there is none to be had at once.
-  bool next(Input& input, bool may_wait = true);
-  bool ready() { return lines_.ready(); }
+  // False at the end; and, unless it may wait, where there is none to be had at once. Those with a problem
+  // are among them: whoever asks tells `fail`.
+  bool read(Input& input, bool may_wait = true);
+  // The next one that can be used; problems are told to `fail`.
+  bool next(Input& input);
+  void give_up() { lines_.give_up(); }  // from any thread: read finds the end instead of waiting
   const LineReader& lines() const { return lines_; }
   size_t count() const { return count_; }  // met so far, bad ones too
+  uint64_t sum() const { return sum_; }    // of all of them
+  size_t failed() const { return failed_; }
+  void set_failed(size_t count) { failed_ = count; }  // by those who did this work before, or a part of it
   bool only_one() const { return only_one_; }
 
   // This input cannot be used. Throws under --strict, and where it is the only one.
@@ -110,6 +123,7 @@ class Inputs {
   LineReader lines_;
   bool strict_, quiet_, only_one_;
   size_t count_ = 0, failed_ = 0, invalid_ = 0;
+  uint64_t sum_ = 0;
   std::string first_invalid_;  // its place
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "bertie/hub.h"
+#include "bertie/launcher.h"
 #include "cli/output.h"
 #include "cli/terminal/terminal.h"
 
@@ -161,6 +162,9 @@ TextModel load_model(const Settings& settings, Work work) {
                warn(what, "--strict takes no such model; bertie convert --drop-unknown makes one without");
            },
        .format = weight_format(settings)});
+  if (const Launcher launcher = Launcher::find();
+      launcher.several() && launcher.cores > 0 && !settings.threads)
+    model = model.with_threads(std::clamp(launcher.cores / launcher.ranks_here, 1, model.threads()));
   if (const std::optional<Head> head = head_for(work)) model.require(*head);
   if (settings.pooling) model = model.with_pooling(pooling_of(settings, model.pooling()));
   if (settings.without)

@@ -29,8 +29,8 @@ ModelFiles model_files(const Settings& settings, Work work = Work::kRead);  // w
 ModelFiles tokenizer_files(const Settings& settings);                       // perhaps nothing but a tokenizer
 
 WeightFormat weight_format(const Settings& settings);  // --precision
-// The model, with --threads, --max-length, --precision, --pooling, --without and --strict; an Error where it
-// cannot do the work.
+// The model, with --threads (or of several ranks its share of the cores), --max-length, --precision,
+// --pooling, --without and --strict; an Error where it cannot do the work.
 TextModel load_model(const Settings& settings, Work work = Work::kRead);
 
 std::string name_of(const Pooling& pooling);  // as --pooling has it: "mean"; several with a + between them

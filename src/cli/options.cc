@@ -129,6 +129,25 @@ Option force_option() {
   return {.name = "force", .help = "replace a file that is there", .to = &Settings::force};
 }
 
+std::vector<Option> result_options() {
+  return {
+      {.name = "out",
+       .old_name = "output",
+       .letter = 'o',
+       .argument = "FILE",
+       .help = "write results to FILE: JSON lines, or what --format or its name says",
+       .to = &Settings::out},
+      {.name = "resume",
+       .help = "go on with FILE where it was cut off; the same bytes come out",
+       .to = &Settings::resume},
+      force_option(),
+      {.name = "part",
+       .argument = "I/N",
+       .help = "do the I-th of N parts of the inputs; whoever of the N processes is last makes FILE. mpirun "
+               "says it by itself",
+       .to = &Settings::part}};
+}
+
 namespace {
 
 std::vector<Command> other_commands() {
@@ -205,8 +224,8 @@ std::vector<Command> other_commands() {
                              {.name = "npy",
                               .argument = "FILE",
                               .help = "write the vectors to FILE, for NumPy",
-                              .to = &Settings::npy},
-                             force_option()},
+                              .to = &Settings::npy}},
+                            result_options(),
                             vector_options(),
                             {cut_option(), precision_option()}}),
        .examples = {{"bertie embed -m all-MiniLM-L6-v2 \"hello world\"", "one vector"},

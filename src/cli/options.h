@@ -23,6 +23,7 @@ enum class PoolingKind { kCls, kMean, kMax, kMeanSqrtLength };
 
 // Everything that may be set on the command line. What was not set is empty.
 struct Settings {
+  std::string command;             // its name
   std::vector<std::string> words;  // what is neither an option nor the command
   int first_word = 0;              // its value, where it is a choice
 
@@ -33,7 +34,8 @@ struct Settings {
 
   std::vector<std::string> files;
   std::optional<std::string> pair, vocab, npy, query;
-  std::optional<int> pooling;  // vectors: PoolingKind
+  std::optional<std::string> part;  // of several processes; `out`, `resume` and `force` are below
+  std::optional<int> pooling;       // vectors: PoolingKind
   bool normalize = false, windows = false;
   std::optional<std::string> prefix, query_prefix, index;
   std::optional<int> numbers;                 // VectorNumbers
@@ -174,6 +176,7 @@ Option column_option();                // with --column
 Option format_option();                // --format
 std::vector<Option> vector_options();  // --pooling, --normalize, --prefix, --windows
 Option force_option();                 // --force, of commands that write files
+std::vector<Option> result_options();  // --out, --resume, --force, --part: of commands with a result an input
 Option without_option();               // --without, of commands that take a model without some heads
 Option rollout_option(), gradient_option(), mask_option();  // of attend
 Option cut_option(size_t least = 3);                        // --max-length, of commands that cut texts

@@ -201,7 +201,7 @@ Invocation parse(const std::vector<std::string>& arguments) {
       if (command)
         settings.words.emplace_back(word);
       else
-        command = &command_named(word);
+        command = &command_named(word), settings.command = command->name;
     } else if (word == "--") {
       only_words = true;
     } else if (word[1] == '-') {

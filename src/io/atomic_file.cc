@@ -46,12 +46,12 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail(int error) const {
+void cannot_write(const fs::path& path, int error) {
   std::string hint;
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      hint = fmt::format("mkdir -p {}", folder_of(path_).string());
+      hint = fmt::format("mkdir -p {}", folder_of(path).string());
       break;
     case ENOSPC:
     case EDQUOT:
@@ -63,12 +63,14 @@ void AtomicFile::fail(int error) const {
     case EACCES:
     case EPERM:
     case EROFS:
-      hint = fmt::format("write somewhere else, or make {} writable for you", folder_of(path_).string());
+      hint = fmt::format("write somewhere else, or make {} writable for you", folder_of(path).string());
       break;
   }
-  throw Error(fmt::format("cannot write {}: {}", path_.string(), std::generic_category().message(error)),
+  throw Error(fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)),
               hint);
 }
+
+void AtomicFile::fail(int error) const { cannot_write(path_, error); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

@@ -40,6 +40,9 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// Throws the Error of a file that cannot be written, with what to try; `error` is errno's.
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error);
+
 // A copy under another name, whole or not at all.
 void copy_whole(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -44,4 +44,10 @@ void NpyWriter::commit() {
 
 const std::string& NpyWriter::temporary() const { return state_->file.temporary(); }
 
+std::string npy_header(size_t rows, std::span<const size_t> row) {
+  std::vector<size_t> shape(row.begin(), row.end());
+  shape.insert(shape.begin(), rows);
+  return io::npy_header(shape);
+}
+
 }  // namespace bertie

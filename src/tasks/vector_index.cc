@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "bertie/files.h"
 #include "core/parallel.h"
 #include "io/file.h"
+#include "io/growing_file.h"
 #include "io/half.h"
 #include "io/json.h"
 #include "kernels/dot_rows.h"
@@ -22,7 +21,7 @@ namespace bertie {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char *kIndex = "index.json", *kBegun = "begun.json", *kVectors = "vectors.npy",
+constexpr const char *kIndex = "index.json", *kBegun = "begun.journal", *kVectors = "vectors.npy",
                      *kScales = "scales.npy", *kEnds = "ends.npy", *kTexts = "texts";
 constexpr size_t kHeader = 128;  // bytes of an .npy header, its spaces included
 constexpr int kVersion = 1;
@@ -37,50 +36,6 @@ std::string npy_header(const char* type, size_t rows, size_t columns) {
   text.resize(kHeader - 10 - 1, ' ');
   return std::string("\x93NUMPY\x01\x00", 8) + char(kHeader - 10) + '\0' + text + '\n';
 }
-
-// A file that grows at its end.
-class Growing {
- public:
-  // What is there already is gone on with.
-  explicit Growing(const fs::path& path) : path_(path) {
-    file_ = std::fopen(path.c_str(), fs::exists(path) ? "r+b" : "w+bx");
-    if (!file_) fail();
-  }
-  ~Growing() {
-    if (file_) std::fclose(file_);
-  }
-  Growing(const Growing&) = delete;
-  Growing& operator=(const Growing&) = delete;
-
-  uint64_t size() const { return fs::file_size(path_); }
-  void cut(uint64_t size) {
-    fs::resize_file(path_, size);
-    to_end();
-  }
-  void add(const void* bytes, size_t count) {
-    if (count > 0 && std::fwrite(bytes, 1, count, file_) != count) fail();
-  }
-  void put_at_front(const std::string& bytes) {
-    if (std::fseek(file_, 0, SEEK_SET) != 0) fail();
-    add(bytes.data(), bytes.size());
-    flush();
-    to_end();
-  }
-  void flush() {
-    if (std::fflush(file_) != 0) fail();
-  }
-
- private:
-  void to_end() {
-    if (std::fseek(file_, 0, SEEK_END) != 0) fail();
-  }
-  [[noreturn]] void fail() const {
-    throw Error(fmt::format("{}: {}", path_.string(), std::strerror(errno)),
-                "a folder that can be written, with room");
-  }
-  fs::path path_;
-  std::FILE* file_ = nullptr;
-};
 
 nlohmann::ordered_json described(const VectorIndexOptions& o) {
   return {{"version", kVersion}, {"dimension", o.dimension}, {"numbers", name_of(o.numbers)},
@@ -98,100 +53,80 @@ const Number* numbers_of(const io::MappedFile& file, const char* name, const cha
   return reinterpret_cast<const Number*>(file.bytes().data() + kHeader);
 }
 
-uint64_t end_of_text(const io::MappedFile& ends, size_t i) {
-  uint64_t end = 0;
-  std::memcpy(&end, ends.bytes().data() + kHeader + i * sizeof end, sizeof end);
-  return end;
+// The same, and what else tells the work from another.
+std::string described_work(const VectorIndexOptions& o) {
+  nlohmann::ordered_json work = described(o);
+  if (!o.work.empty()) work.update(io::parse_json(o.work, "work"));
+  return io::dump(work);
 }
 
 }  // namespace
 
 struct VectorIndexWriter::State {
   State(const fs::path& path, const VectorIndexOptions& o)
-      : folder(path), options(o), vectors(path / kVectors), ends(path / kEnds), texts(path / kTexts) {
-    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<Growing>(path / kScales);
+      : folder(path),
+        options(o),
+        journal(path / kBegun, described_work(o)),  // before all else: what has it can be gone on with
+        vectors(path / kVectors),
+        ends(path / kEnds),
+        texts(path / kTexts) {
+    if (o.numbers == VectorNumbers::kInt8) scales = std::make_unique<io::GrowingFile>(path / kScales);
+    while (!journal.marks().empty() && !have(journal.marks().back())) journal.drop_last();
+    if (!journal.marks().empty()) done = journal.marks().back();
+    count = done.inputs, end = done.bytes;
+    write_headers();
+    vectors.cut(kHeader + count * row_bytes()), ends.cut(kHeader + count * sizeof(uint64_t)), texts.cut(end);
+    if (scales) scales->cut(kHeader + count * sizeof(float));
   }
 
   fs::path folder;
   VectorIndexOptions options;
-  Growing vectors, ends, texts;
-  std::unique_ptr<Growing> scales;
+  Journal journal;
+  io::GrowingFile vectors, ends, texts;
+  std::unique_ptr<io::GrowingFile> scales;
+  Mark done;  // before
   size_t count = 0;
   uint64_t end = 0;  // of the last text
   std::vector<float> scratch;
   std::vector<std::byte> packed;
+  bool committed = false;
 
   size_t row_bytes() const { return options.dimension * bytes_of(options.numbers); }
+  // Whether the files are as long as that.
+  bool have(const Mark& mark) {
+    return vectors.size() >= kHeader + mark.inputs * row_bytes() &&
+           ends.size() >= kHeader + mark.inputs * sizeof(uint64_t) && texts.size() >= mark.bytes &&
+           (!scales || scales->size() >= kHeader + mark.inputs * sizeof(float));
+  }
   void write_headers() {
     vectors.put_at_front(npy_header(npy_type(options.numbers), count, options.dimension));
     ends.put_at_front(npy_header("<u8", count, 0));
     if (scales) scales->put_at_front(npy_header("<f4", count, 0));
   }
-  // Rows that all files have whole: a process may have ended between two of them. Rows of zeros without a
-  // text at their end are taken back: what they stand for is met again.
-  void take_up() {
-    const auto rows = [](const Growing& file, size_t bytes) {
-      return size_t((std::max<uint64_t>(file.size(), kHeader) - kHeader) / bytes);
-    };
-    count = std::min(rows(vectors, row_bytes()), rows(ends, sizeof(uint64_t)));
-    if (scales) count = std::min(count, rows(*scales, sizeof(float)));
-    const io::MappedFile all_ends(folder / kEnds), all_vectors(folder / kVectors);
-    const auto end_of = [&](size_t i) { return end_of_text(all_ends, i); };
-    const auto is_nothing = [&](size_t i) {
-      const auto row = all_vectors.bytes().subspan(kHeader + i * row_bytes(), row_bytes());
-      return end_of(i) == (i > 0 ? end_of(i - 1) : 0) &&
-             std::ranges::all_of(row, [](std::byte b) { return b == std::byte{}; });
-    };
-    while (count > 0 && (end_of(count - 1) > texts.size() || is_nothing(count - 1))) --count;
-    end = count > 0 ? end_of(count - 1) : 0;
-    write_headers();
-    vectors.cut(kHeader + count * row_bytes()), ends.cut(kHeader + count * sizeof(uint64_t)), texts.cut(end);
-    if (scales) scales->cut(kHeader + count * sizeof(float));
-    old_ends.emplace(folder / kEnds), old_texts.emplace(folder / kTexts);
+  void flush() {
+    texts.flush(), ends.flush(), vectors.flush();
+    if (scales) scales->flush();
   }
-  std::optional<io::MappedFile> old_ends, old_texts;  // of an index that is gone on with
-  bool committed = false;
 };
 
 VectorIndexWriter::VectorIndexWriter(const fs::path& folder, const VectorIndexOptions& options, bool resume) {
   if (options.dimension == 0) throw Error("an index needs vectors of at least one number", {}, "dimension");
-  const std::string wanted = io::dump(described(options));
   if (fs::exists(folder / kIndex))
     throw Error(fmt::format("{} is an index already", folder.string()), "another folder");
   const bool begun = fs::exists(folder / kBegun);
   if (begun && !resume)
     throw Error(fmt::format("an index was begun in {}", folder.string()),
                 "`resume` to go on with it, or another folder", "resume");
-  if (begun && io::MappedFile(folder / kBegun).text() != wanted)
-    throw Error(
-        fmt::format("the index that was begun in {} is of another model or other settings", folder.string()),
-        "the same model and settings, or another folder", "resume");
   if (!begun) {
     fs::create_directories(folder);
     if (!fs::is_empty(folder)) throw Error(fmt::format("{} is not empty", folder.string()), "another folder");
   }
-  if (!begun) write_file(folder / kBegun, wanted);  // before all else: what has it can be gone on with
   state_ = std::make_unique<State>(folder, options);
-  if (begun)
-    state_->take_up();
-  else
-    state_->write_headers();
 }
 
 VectorIndexWriter::~VectorIndexWriter() = default;
 size_t VectorIndexWriter::size() const { return state_->count; }
-
-std::string_view VectorIndexWriter::old_text(size_t i) const {
-  const State& s = *state_;
-  const size_t rows = s.old_ends ? (s.old_ends->bytes().size() - kHeader) / sizeof(uint64_t) : 0;
-  if (i >= rows) throw Error(fmt::format("there is no text {} from before", i));
-  const uint64_t first = i > 0 ? end_of_text(*s.old_ends, i - 1) : 0, end = end_of_text(*s.old_ends, i);
-  const std::string_view all = s.old_texts->text();
-  if (first > end || end > all.size())
-    throw Error(fmt::format("{} is not what was begun here", s.folder.string()),
-                "begin anew in another folder");
-  return all.substr(first, end - first);
-}
+const Mark& VectorIndexWriter::done() const { return state_->done; }
 
 void VectorIndexWriter::add(std::span<const float> vector, std::string_view text) {
   State& s = *state_;
@@ -224,15 +159,17 @@ void VectorIndexWriter::add(std::span<const float> vector, std::string_view text
   ++s.count;
 }
 
-void VectorIndexWriter::flush() {
+void VectorIndexWriter::mark(const Mark& mark) {
   State& s = *state_;
-  s.texts.flush(), s.ends.flush(), s.vectors.flush();
-  if (s.scales) s.scales->flush();
+  s.flush();
+  Mark with_place = mark;
+  with_place.inputs = s.count, with_place.bytes = s.end;
+  s.journal.add(with_place);
 }
 
 void VectorIndexWriter::commit() {
   State& s = *state_;
-  flush();
+  s.flush();
   s.write_headers();
   nlohmann::ordered_json index = described(s.options);
   index["count"] = s.count;

@@ -96,7 +96,7 @@ bool wait_for(const std::function<bool()>& done) {
   return done();
 }
 
-TEST(Outputs, OfWorkThatIsStoppedHaveTheRowsThatAreDone) {
+TEST(Outputs, OfWorkThatIsStoppedCanBeGoneOnWith) {
   const ModelFolder model;
   const TemporaryFolder folder;
   const std::string fifo = folder / "texts";
@@ -105,49 +105,61 @@ TEST(Outputs, OfWorkThatIsStoppedHaveTheRowsThatAreDone) {
   const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "-f", fifo},
                        {.meanwhile = [&](pid_t child) {
                          ASSERT_EQ(write(writer, "you\nme\n", 7), 7);
-                         EXPECT_TRUE(wait_for([&] {  // both rows are in the temporary file
-                           for (const auto& entry : fs::directory_iterator(folder.path()))
-                             if (entry.is_regular_file() && entry.file_size() > 2 * 64 * 4) return true;
-                           return false;
+                         EXPECT_TRUE(wait_for([&] {  // both rows are marked
+                           const std::string journal = read_all(folder / "v.npy.part.journal");
+                           return journal.find("\n2 ") != journal.npos;
                          }));
                          kill(child, SIGINT);
                        }});
   close(writer);
   EXPECT_EQ(r.code, 130);
-  EXPECT_NE(r.err.find("v.npy has the first 2 rows"), std::string::npos) << r.err;
-  EXPECT_EQ(folder.entries(), 2u);  // the pipe and the array
-  const Npy npy = read_npy(folder / "v.npy");
-  EXPECT_EQ(npy.shape, (std::vector<size_t>{2, 64}));
-  const Result whole = run({"embed", "-m", model.name(), "--npy", folder / "w.npy", "you", "me"});
-  EXPECT_EQ(npy.values, read_npy(folder / "w.npy").values) << whole.err;
+  EXPECT_NE(r.err.find("stopped: the first 2 are done, and in"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("v.npy -f " + fifo + " --resume"), std::string::npos) << r.err;
+  EXPECT_EQ(folder.entries(), 3u);  // the pipe, the rows, how far they are
+  const Result on =
+      run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "--resume", "you", "me", "bank"});
+  EXPECT_EQ(on.code, 0) << on.err;
+  const Result whole = run({"embed", "-m", model.name(), "--npy", folder / "w.npy", "you", "me", "bank"});
+  EXPECT_EQ(read_all(folder / "v.npy"), read_all(folder / "w.npy")) << whole.err;
 }
 
-TEST(Outputs, OfWorkThatEndsWithAnErrorHaveTheRowsThatAreDone) {
+TEST(Outputs, OfWorkThatEndsWithAnErrorCanBeGoneOnWith) {
   const ModelFolder model;
   const TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 300; ++i) lines += "you\n";
   write_all(folder / "texts", lines + "caf\xE9\nme\n");
-  const Result r =
-      run({"embed", "-m", model.name(), "--strict", "--npy", folder / "v.npy", "-f", folder / "texts"});
+  const std::vector<std::string> command{"embed",          "-m", model.name(),    "--npy",
+                                         folder / "v.npy", "-f", folder / "texts"};
+  std::vector<std::string> strict = command, resumed = command;
+  strict.push_back("--strict"), resumed.push_back("--resume");
+  const Result r = run(strict);
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("v.npy has the first 300 rows"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("stopped: the first"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("texts:301: not valid UTF-8"), std::string::npos) << r.err;
-  EXPECT_EQ(read_npy(folder / "v.npy").shape, (std::vector<size_t>{300, 64}));
+  EXPECT_FALSE(fs::exists(folder / "v.npy"));
+  const Result on = run(resumed);
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_EQ(read_npy(folder / "v.npy").shape, (std::vector<size_t>{302, 64}));
 }
 
-// A disk that is full: there is nothing to keep, and nothing is left.
-TEST(Outputs, ThatCannotBeWrittenAreNotKept) {
+// A disk that is full: what fits is kept for when there is room.
+TEST(Outputs, ThatDoNotFitAreGoneOnWithWhenThereIsRoom) {
   const ModelFolder model;
   const TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "you\n";
   write_all(folder / "texts", lines);
-  const Result r = run_shell("ulimit -f 200; trap '' XFSZ; $BERTIE embed -m " + model.name() + " --npy " +
-                             (folder / "v.npy").string() + " -f " + (folder / "texts").string());
+  const std::string command = "$BERTIE embed -m " + model.name() + " --npy " + (folder / "v.npy").string() +
+                              " -f " + (folder / "texts").string();
+  const Result r = run_shell("ulimit -f 200; trap '' XFSZ; " + command);
   EXPECT_EQ(r.code, 1) << r.err;
-  EXPECT_EQ(r.err.find("has the first"), std::string::npos) << r.err;
-  EXPECT_EQ(folder.entries(), 1u);
+  EXPECT_NE(r.err.find("cannot write"), std::string::npos) << r.err;
+  EXPECT_FALSE(fs::exists(folder / "v.npy"));
+  const Result on = run_shell(command + " --resume");
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_EQ(read_npy(folder / "v.npy").shape, (std::vector<size_t>{2000, 64}));
+  EXPECT_EQ(folder.entries(), 2u);
 }
 
 TEST(Outputs, OfWorkThatIsStoppedBeforeItsFirstRowAreNotThere) {
@@ -158,7 +170,8 @@ TEST(Outputs, OfWorkThatIsStoppedBeforeItsFirstRowAreNotThere) {
   const int writer = open(fifo.c_str(), O_RDWR);
   const Result r = run({"embed", "-m", model.name(), "--npy", folder / "v.npy", "-f", fifo},
                        {.meanwhile = [&](pid_t child) {
-                         EXPECT_TRUE(wait_for([&] { return folder.entries() == 2; }));
+                         EXPECT_TRUE(wait_for([&] { return folder.entries() == 3; }));
+                         std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has its handler
                          kill(child, SIGTERM);
                        }});
   close(writer);

@@ -40,39 +40,46 @@ std::string in_its_sentence(const CodePoints& context, Offset place, const Style
 
 }  // namespace
 
-int answer_command(const Settings& settings) {
+int answer_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs = inputs_of(settings);
   const TextModel model = load_model(settings, Work::kAnswer);
   const Style style = Style::for_output();
-  AnswerOptions options{.top = settings.top.value_or(1),
-                        .max_length = settings.max_length,
-                        .stride = settings.stride,
-                        .allow_no_answer = settings.may_be_empty};
-  options.max_answer_tokens = settings.max_answer.value_or(options.max_answer_tokens);
-  options.max_question_tokens = settings.max_question.value_or(options.max_question_tokens);
-  std::optional<TableWriter> rows = table_output(settings);
-  if (rows)
-    print_header(*rows,
-                 std::array<std::string_view, 6>{"index", "question", "answer", "score", "start", "end"});
+  AnswerOptions usual{.top = settings.top.value_or(1),
+                      .max_length = settings.max_length,
+                      .stride = settings.stride,
+                      .allow_no_answer = settings.may_be_empty};
+  usual.max_answer_tokens = settings.max_answer.value_or(usual.max_answer_tokens);
+  usual.max_question_tokens = settings.max_question.value_or(usual.max_question_tokens);
+  const std::optional<TableWriter> table = table_output(settings);
+  constexpr std::array<std::string_view, 6> kColumns = {"index", "question", "answer",
+                                                        "score", "start",    "end"};
+  ResultOutput output(settings, Work::kAnswer, table_front(settings, kColumns));
   size_t cut_questions = 0;
   const int code = for_each_input(
-      settings, inputs, {.what = "questions"},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
+      settings, inputs,
+      {.what = "questions", .where = output.where(), .results = output.kept(), .cut = &cut_questions}, model,
+      [&](const TextModel& reader, std::span<const Input> block, const ProgressCallback& progress) {
+        AnswerOptions options = usual;
         options.progress = progress;
         std::vector<Question> questions;
         for (const Input& input : block) questions.push_back({input.a, input.b});
-        return model.answer(questions, options);
+        return reader.answer(questions, options);
       },
       [&](const Input& input, const Answering& result) {
-        cut_questions += result.question_truncated;
-        if (rows) {
-          for (const Answer& a : result.answers) {
-            rows->field(input.index).field(input.a).field(a.text).field(a.score);
-            print(rows->field(size_t(a.offset.begin)).field(size_t(a.offset.end)).take_row());
-          }
-          return;
+        if (settings.json) return to_json(result, {.index = input.index, .question = input.a}) + "\n";
+        std::string rows;
+        if (!table) return rows;
+        for (const Answer& a : result.answers) {
+          TableWriter row = *table;
+          row.field(input.index).field(input.a).field(a.text).field(a.score);
+          rows += row.field(size_t(a.offset.begin)).field(size_t(a.offset.end)).take_row();
         }
-        if (settings.json) return print(to_json(result, {.index = input.index, .question = input.a}) + "\n");
+        return rows;
+      },
+      [&](const Input& input, const Answering& result, const std::string& rows) {
+        cut_questions += result.question_truncated;
+        if (table || settings.json) return output.put(rows);
         print("{}{}\n", input.index > 0 ? "\n" : "", style.bold(printable(input.a)));
         const CodePoints context(input.b);
         for (const Answer& a : result.answers) {
@@ -85,7 +92,7 @@ int answer_command(const Settings& settings) {
         }
         if (result.answers.empty()) print("{}\n", style.dim("  the context is empty"));
       });
-  warn_if_cut(settings, cut_questions, inputs.count(), "questions", options.max_question_tokens,
+  warn_if_cut(settings, cut_questions, inputs.count(), "questions", usual.max_question_tokens,
               "--max-question N");
   return code;
 }

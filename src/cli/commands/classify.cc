@@ -1,6 +1,7 @@
 // bertie classify and bertie pair
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "cli/task.h"
 #include "cli/terminal/table.h"
@@ -21,43 +22,55 @@ size_t held(const std::vector<Scored>& labels) {
 std::string shown(float score, bool share) { return share ? percent(score) : fmt::format("{:.4f}", score); }
 
 int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
-  ClassifyOptions options{.apply = Apply(settings.apply.value_or(int(Apply::kByProblem)))};
+  const Apply apply = Apply(settings.apply.value_or(int(Apply::kByProblem)));
   const TextModel model = load_model(settings, pair ? Work::kPair : Work::kClassify);
   const std::string_view what = pair ? "pairs" : "texts";
   const Style style = Style::for_output();
   const size_t width = output_width();
-  const bool share = shares(options.apply, model.model().config());
+  const bool share = shares(apply, model.model().config());
   // One input: all its labels. Many: the best one each, or those that hold where several may, a line a text.
-  const bool several =
-      options.apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
+  const bool several = apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
   const bool one = inputs.only_one();
-  std::optional<TableWriter> table_rows = table_output(settings);
-  if (table_rows && pair)
-    print_header(*table_rows, std::array<std::string_view, 5>{"index", "a", "b", "label", "score"});
-  if (table_rows && !pair)
-    print_header(*table_rows, std::array<std::string_view, 4>{"index", "text", "label", "score"});
+  const std::optional<TableWriter> table_rows = table_output(settings);
+  constexpr std::array<std::string_view, 5> kPairColumns = {"index", "a", "b", "label", "score"};
+  constexpr std::array<std::string_view, 4> kTextColumns = {"index", "text", "label", "score"};
+  ResultOutput output(settings, pair ? Work::kPair : Work::kClassify,
+                      pair ? table_front(settings, kPairColumns) : table_front(settings, kTextColumns));
   const bool all_labels = settings.json || (one && !table_rows);
   size_t cut_inputs = 0;
   const int code = for_each_input(
-      settings, inputs, {.what = what},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        options.progress = progress;
-        return pair ? model.classify(pairs_of(block), options) : model.classify(texts_of(block), options);
+      settings, inputs, {.what = what, .where = output.where(), .results = output.kept(), .cut = &cut_inputs},
+      model,
+      [&](const TextModel& classifier, std::span<const Input> block, const ProgressCallback& progress) {
+        const ClassifyOptions options{.apply = apply, .progress = progress};
+        std::vector<Classification> results = pair ? classifier.classify(pairs_of(block), options)
+                                                   : classifier.classify(texts_of(block), options);
+        for (std::vector<Scored>& labels : results | std::views::transform(&Classification::labels)) {
+          const size_t usual = all_labels ? labels.size() : several ? held(labels) : 1;
+          labels.resize(std::min(labels.size(), settings.top.value_or(usual)));
+        }
+        return results;
       },
-      [&](const Input& input, Classification& result) {
+      [&](const Input& input, const Classification& result) {
+        if (settings.json) return to_json(result, input_of(input, pair)) + "\n";
+        std::string rows;
+        if (!table_rows) return rows;
+        const auto add = [&](std::string_view label, std::optional<float> score) {
+          TableWriter row = *table_rows;
+          row.field(input.index).field(input.a);
+          if (pair) row.field(input.b);
+          row.field(label);
+          rows += (score ? row.field(*score) : row.field("")).take_row();
+        };
+        for (const Scored& s : result.labels) add(s.label, s.score);
+        if (result.labels.empty()) add("", {});
+        return rows;
+      },
+      [&](const Input& input, const Classification& result, const std::string& rows) {
         cut_inputs += result.truncated;
-        std::vector<Scored>& labels = result.labels;
-        const size_t usual = all_labels ? labels.size() : several ? held(labels) : 1;
-        labels.resize(std::min(labels.size(), settings.top.value_or(usual)));
-        if (table_rows) {
-          const auto begin_row = [&]() -> TableWriter& {
-            table_rows->field(input.index).field(input.a);
-            return pair ? table_rows->field(input.b) : *table_rows;
-          };
-          for (const Scored& s : labels) print(begin_row().field(s.label).field(s.score).take_row());
-          if (labels.empty()) print(begin_row().field("").field("").take_row());
-        } else if (settings.json) {
-          print(to_json(result, input_of(input, pair)) + "\n");
+        const std::vector<Scored>& labels = result.labels;
+        if (!rows.empty()) {
+          output.put(rows);
         } else if (one || settings.top) {
           if (!one) print_heading(style, pair ? "pair" : "text", input.index, input.a);
           Table table({"label", "score", ""}, "lrl");
@@ -81,12 +94,14 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
 
 }  // namespace
 
-int classify_command(const Settings& settings) {
+int classify_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings, TaskKind::kClassify);
   return classify_inputs(settings, inputs, false);
 }
 
-int pair_command(const Settings& settings) {
+int pair_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings, kPairFields, TaskKind::kPair);
   return classify_inputs(settings, inputs, true);
 }

@@ -31,29 +31,35 @@ void check_targets(const Settings& settings, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-int fill_mask_command(const Settings& settings) {
+int fill_mask_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings);
   const TextModel model = load_model(settings, Work::kFillMask);
   check_targets(settings, model.tokenizer());
   const Style style = Style::for_output();
-  FillMaskOptions options{.top = settings.top.value_or(5), .targets = settings.targets};
+  const FillMaskOptions usual{.top = settings.top.value_or(5), .targets = settings.targets};
+  ResultOutput output(settings, Work::kFillMask);
   size_t cut = 0;
   const int code = for_each_input(
-      settings, inputs, {},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
+      settings, inputs, {.where = output.where(), .results = output.kept(), .cut = &cut}, model,
+      [&](const TextModel& filler, std::span<const Input> block, const ProgressCallback& progress) {
+        FillMaskOptions options = usual;
         options.progress = progress;
-        return model.fill_mask(texts_of(block), options);
+        return filler.fill_mask(texts_of(block), options);
       },
       [&](const Input& input, const MaskFilling& result) {
+        return settings.json ? to_json(result, input_of(input)) + "\n" : std::string();
+      },
+      [&](const Input& input, const MaskFilling& result, const std::string& row) {
         cut += result.truncated;
         if (result.masks.empty()) {
           try {
-            model.fill_mask(input.a, options);  // of one text the library says what it lacks
+            model.fill_mask(input.a, usual);  // of one text the library says what it lacks
           } catch (const Error& error) {
             return inputs.fail(input, error);
           }
         }
-        if (settings.json) return print(to_json(result, input_of(input)) + "\n");
+        if (settings.json) return output.put(row);
         if (!inputs.only_one()) print_heading(style, "text", input.index, input.a);
         print_table(style, result.masks);
       });

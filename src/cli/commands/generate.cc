@@ -31,29 +31,40 @@ std::string readable(std::string_view text) {
 
 }  // namespace
 
-int generate_command(const Settings& settings) {
+int generate_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings);
-  GenerateOptions options = options_of(settings);
+  GenerateOptions usual = options_of(settings);
   const TextModel model = load_model(settings, Work::kWrite);
   const Style style = Style::for_output();
   if (!settings.json)
-    options.on_text = [](std::string_view text) {
+    usual.on_text = [](std::string_view text) {
       print(readable(text));
       flush_output();
       return true;
     };
+  ResultOutput output(settings, Work::kWrite);
   size_t full = 0, cut_prompts = 0;
   // For programs many go on together; a reader sees one grow after the other.
   const int code = for_each_input(
-      settings, inputs, {.most = settings.json ? ForEach{}.most : 1},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
+      settings, inputs,
+      {.most = settings.json ? ForEach{}.most : 1,
+       .where = output.where(),
+       .results = output.kept(),
+       .cut = &cut_prompts},
+      model,
+      [&](const TextModel& writer, std::span<const Input> block, const ProgressCallback& progress) {
+        GenerateOptions options = usual;
         options.progress = progress;
-        if (settings.json || block.empty()) return model.generate(texts_of(block), options);
+        if (settings.json || block.empty()) return writer.generate(texts_of(block), options);
         print("{}{}", block[0].index > 0 ? "\n" : "", style.dim(readable(block[0].a)));
-        return std::vector{model.generate(block[0].a, options)};
+        return std::vector{writer.generate(block[0].a, options)};
       },
       [&](const Input& input, const Generation& made) {
-        print(settings.json ? to_json(made, input_of(input)) + "\n" : "\n");
+        return settings.json ? to_json(made, input_of(input)) + "\n" : "\n";
+      },
+      [&](const Input&, const Generation& made, const std::string& row) {
+        output.put(row);
         full += made.finish_reason == FinishReason::kModelLength;
         cut_prompts += made.prompt_truncated > 0;
       });

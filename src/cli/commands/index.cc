@@ -1,6 +1,7 @@
 // bertie index
+#include "bertie/launcher.h"
 #include "bertie/vector_index.h"
-#include "cli/output_file.h"
+#include "cli/commands/training.h"
 #include "cli/task.h"
 
 namespace bertie::cli {
@@ -13,6 +14,26 @@ std::string lasting_name(const std::string& model) {
              ? std::filesystem::absolute(model, error).lexically_normal().string()
              : model;
 }
+
+// The folder, as results that are kept.
+class KeptIndex final : public KeptResults {
+ public:
+  KeptIndex(const Settings& settings, VectorIndexWriter& writer) : settings_(settings), writer_(writer) {}
+  Mark done() const override { return writer_.done(); }
+  void mark(const Mark& mark) override { writer_.mark(mark); }
+  std::optional<Mark> finish(const Mark& all) override {
+    writer_.commit();
+    return all;
+  }
+  void cut_off() override {
+    warn(fmt::format("stopped: {} texts are in {}", with_commas(writer_.size()), settings_.words[0]),
+         resume_command(settings_, {}));
+  }
+
+ private:
+  const Settings& settings_;
+  VectorIndexWriter& writer_;
+};
 
 }  // namespace
 
@@ -34,45 +55,26 @@ int index_command(const Settings& settings) {
                                                settings.windows ? "in windows" : "cut") +
                                    (weight_format(settings) == WeightFormat::kBFloat16 ? "; bf16"
                                     : weight_format(settings) == WeightFormat::kInt8   ? "; int8"
-                                                                                       : "")},
+                                                                                       : ""),
+                            .work = describe_work(settings, Work::kRead)},
                            settings.resume);
-  const std::vector<float> zeros(model.dimension());
-  const auto fill_to = [&](size_t rows) {  // for inputs that failed
-    while (writer.size() < rows) writer.add(zeros, "");
-  };
-  const size_t before = writer.size();
-  const auto other_work = [&](const std::string& what) {
-    throw Error(fmt::format("{}, so these are not the texts of what was begun in {}", what,
-                            in_quotes(settings.words[0])),
-                "the same files, or another folder", "resume");
-  };
-  for (Input skipped; inputs.count() < before;) {
-    throw_if_stopped();
-    if (!inputs.next(skipped))
-      other_work(fmt::format("there are {} texts, and not {}", inputs.count(), before));
-    const std::string_view old = writer.old_text(skipped.index);
-    if (!old.empty() && old != skipped.a)
-      other_work(fmt::format("text {} is another one", skipped.index + 1));
-  }
-  if (before > 0 && !settings.quiet)
-    report_problem(fmt::format("goes on behind {} texts that are there", with_commas(before)));
+  KeptIndex kept(settings, writer);
+  const StopInOrder stop;
   size_t truncated = 0;
+  ForEach how{.shows_results = false,
+              .where = fmt::format(", to {}", settings.words[0]),
+              .failed = "; their vectors are zeros"};
+  how.on_failure = [&](const Input&) { writer.add(std::vector<float>(model.dimension()), ""); };
+  how.results = &kept, how.cut = &truncated;
   const int code = for_each_input(
-      reading, inputs,
-      {.shows_results = false,
-       .where = fmt::format(", to {}", settings.words[0]),
-       .failed = "; their vectors are zeros"},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        return model.embed(texts_of(block), embed_options(settings, progress));
+      reading, inputs, how, model,
+      [&](const TextModel& encoder, std::span<const Input> block, const ProgressCallback& progress) {
+        return encoder.embed(texts_of(block), embed_options(settings, progress));
       },
       [&](const Input& input, const Embedding& embedding) {
         truncated += embedding.truncated;
-        fill_to(input.index);
         writer.add(embedding.values, input.a);
-        if (writer.size() % 32 == 0) writer.flush();  // so that what is done outlives this process
       });
-  fill_to(inputs.count());
-  writer.commit();
   warn_if_cut(settings, model, truncated, inputs.count(), "texts", model.max_length());
   return code;
 }

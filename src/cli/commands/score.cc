@@ -56,7 +56,8 @@ std::string row(double perplexity, const std::string& text) {
 
 }  // namespace
 
-int score_command(const Settings& settings) {
+int score_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
   Inputs inputs(settings, TaskKind::kClassify);
   const TextModel model = load_model(settings);
   const Style style = Style::for_output();
@@ -65,17 +66,21 @@ int score_command(const Settings& settings) {
   std::vector<std::pair<double, std::string>> rows;
   Sum sum;
   size_t cut_texts = 0;
+  ResultOutput output(settings, model.model().config().causal() ? Work::kWrite : Work::kFillMask);
   if (!settings.json && !inputs.only_one())
     print("{}", style.dim(fmt::format("{:>10}  text\n", "perplexity")));
   const int code = for_each_input(
-      settings, inputs, {},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        return model.score(texts_of(block), {.progress = progress});
+      settings, inputs, {.where = output.where(), .results = output.kept(), .cut = &cut_texts}, model,
+      [&](const TextModel& scorer, std::span<const Input> block, const ProgressCallback& progress) {
+        return scorer.score(texts_of(block), {.progress = progress});
       },
       [&](const Input& input, const TextScore& score) {
+        return settings.json ? to_json(score, input_of(input)) + "\n" : std::string();
+      },
+      [&](const Input& input, const TextScore& score, const std::string& json) {
         cut_texts += score.truncated;
         sum.add(score);
-        if (settings.json) return print(to_json(score, input_of(input)) + "\n");
+        if (settings.json) return output.put(json);
         const CodePoints text(input.a);
         if (inputs.only_one()) {
           print("{}\n\n", marked(text, score, style));

@@ -17,6 +17,11 @@ struct Hit {
   std::string text;
 };
 
+struct Found {
+  std::vector<Hit> hits = {};
+  bool truncated = false;  // the query
+};
+
 // The best texts so far; memory for no more than these.
 class Best {
  public:
@@ -100,19 +105,23 @@ int search_index(Settings settings) {
   const std::string prefix = settings.query_prefix.value_or("");
   size_t truncated = 0, shown = 0;
   const int code = for_each_input(
-      settings, inputs, {.what = "queries"},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
+      settings, inputs, {.what = "queries"}, model,
+      [&](const TextModel& encoder, std::span<const Input> block, const ProgressCallback& progress) {
         EmbedOptions options = embed_options(settings, progress);
         options.prefix = prefix;
-        return model.embed(texts_of(block), options);
+        std::vector<Found> all;
+        for (const Embedding& query : encoder.embed(texts_of(block), options)) {
+          Found& found = all.emplace_back();
+          found.truncated = query.truncated;
+          for (const Ranked& r : index.search(query.values, settings.top.value_or(10), encoder.threads()))
+            found.hits.push_back({r.index, r.score, std::string(index.text(r.index))});
+        }
+        return all;
       },
-      [&](const Input& input, const Embedding& embedding) {
-        truncated += embedding.truncated;
+      [&](const Input& input, Found& found) {
+        truncated += found.truncated;
         if (!settings.json && !inputs.only_one()) print("{}{}\n", shown++ ? "\n" : "", printable(input.a));
-        std::vector<Hit> hits;
-        for (const Ranked& r : index.search(embedding.values, settings.top.value_or(10), model.threads()))
-          hits.push_back({r.index, r.score, std::string(index.text(r.index))});
-        print_ranking(settings, std::move(hits), input.index);
+        print_ranking(settings, std::move(found.hits), input.index);
       });
   warn_if_cut(settings, model, truncated, inputs.count(), "queries", model.max_length());
   return code;
@@ -136,17 +145,17 @@ int similar_command(const Settings& settings) {
   Best best(settings.top.value_or(10));
   std::vector<Input> texts;
   const int code = for_each_input(
-      settings, inputs, {.shows_results = false},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
-        if (!settings.query && texts.size() + block.size() > kMostForMatrix)
-          throw UsageError(
-              fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
-              "--query TEXT ranks any number of texts");
-        return model.embed(texts_of(block), embed_options(settings, progress));
+      settings, inputs, {.shows_results = false}, model,
+      [&](const TextModel& encoder, std::span<const Input> block, const ProgressCallback& progress) {
+        return encoder.embed(texts_of(block), embed_options(settings, progress));
       },
       [&](const Input& input, const Embedding& embedding) {
         cut_texts += embedding.truncated;
         if (settings.query) return best.add({input.index, cosine(query, embedding.values), input.a});
+        if (texts.size() == kMostForMatrix)
+          throw UsageError(
+              fmt::format("more than {} texts are too many for a table of all pairs", kMostForMatrix),
+              "--query TEXT ranks any number of texts");
         texts.push_back(input);
         all.insert(all.end(), embedding.values.begin(), embedding.values.end());
       });

@@ -40,40 +40,46 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 
 }  // namespace
 
-int tag_command(const Settings& settings) {
-  TagOptions options{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
-                     .stride = settings.stride,
-                     .keep_outside = settings.keep_outside};
+int tag_command(const Settings& given) {
+  const Settings settings = with_result_file(given);
+  const TagOptions usual{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
+                         .stride = settings.stride,
+                         .keep_outside = settings.keep_outside};
   Inputs inputs(settings, TaskKind::kTag);
   const TextModel model = load_model(settings, Work::kTag);
   const Style style = Style::for_output();
   Kinds kinds;
-  std::optional<TableWriter> rows = table_output(settings);
-  if (rows)
-    print_header(*rows, std::array<std::string_view, 6>{"index", "label", "score", "text", "start", "end"});
+  const std::optional<TableWriter> table = table_output(settings);
+  constexpr std::array<std::string_view, 6> kColumns = {"index", "label", "score", "text", "start", "end"};
+  ResultOutput output(settings, Work::kTag, table_front(settings, kColumns));
   return for_each_input(
-      settings, inputs, {},
-      [&](std::span<const Input> block, const ProgressCallback& progress) {
+      settings, inputs, {.where = output.where(), .results = output.kept()}, model,
+      [&](const TextModel& tagger, std::span<const Input> block, const ProgressCallback& progress) {
+        TagOptions options = usual;
         options.progress = progress;
-        return model.tag(texts_of(block), options);
+        return tagger.tag(texts_of(block), options);
       },
       [&](const Input& input, const Tagging& result) {
-        if (rows) {
-          for (const Entity& e : result.entities) {
-            rows->field(input.index).field(e.label).field(e.score).field(e.text);
-            print(rows->field(size_t(e.offset.begin)).field(size_t(e.offset.end)).take_row());
-          }
-          return;
+        if (settings.json) return to_json(result, input_of(input)) + "\n";
+        std::string rows;
+        if (!table) return rows;
+        for (const Entity& e : result.entities) {
+          TableWriter row = *table;
+          row.field(input.index).field(e.label).field(e.score).field(e.text);
+          rows += row.field(size_t(e.offset.begin)).field(size_t(e.offset.end)).take_row();
         }
-        if (settings.json) return print(to_json(result, input_of(input)) + "\n");
+        return rows;
+      },
+      [&](const Input& input, const Tagging& result, const std::string& rows) {
+        if (table || settings.json) return output.put(rows);
         if (input.index > 0) print("\n");
         print("{}\n", marked(CodePoints(input.a), result.entities, style, kinds));
         if (result.entities.empty()) return print("{}\n", style.dim("  nothing found"));
-        Table table({"label", "score", "place", "text"}, "lrrl");
+        Table shown({"label", "score", "place", "text"}, "lrrl");
         for (const Entity& e : result.entities)
-          table.add({printable(e.label), percent(e.score), fmt::format("{}-{}", e.offset.begin, e.offset.end),
+          shown.add({printable(e.label), percent(e.score), fmt::format("{}-{}", e.offset.begin, e.offset.end),
                      printable(e.text)});
-        print(table.text(style, output_width()));
+        print(shown.text(style, output_width()));
       });
 }
 

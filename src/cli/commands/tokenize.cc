@@ -105,8 +105,8 @@ int tokenize_command(const Settings& settings) {
                               .special_tokens_in_text = !settings.plain_specials};
   size_t truncated = 0;
   const int code = for_each_input(
-      settings, inputs, {},
-      [&](std::span<const Input> block, const ProgressCallback&) {
+      settings, inputs, {}, tokenizer,
+      [&](const Tokenizer&, std::span<const Input> block, const ProgressCallback&) {
         std::vector<std::vector<Encoding>> results;  // a text's windows; one without --stride
         for (const Input& input : block)
           if (settings.stride)

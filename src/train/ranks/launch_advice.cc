@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -48,6 +49,8 @@ Launcher Launcher::find() {
     if (!l.ranks) l.ranks = number_in(name);
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
     if (l.rank == 0) l.rank = number_in(name).value_or(0);
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
+    if (l.ranks_here <= 1) l.ranks_here = std::max(1, number_in(name).value_or(1));
   if (!l.ranks && std::getenv("PMIX_RANK")) l.ranks = 0;
   l.open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
   l.kill_timeout = number_in("OMPI_MCA_odls_base_sigkill_timeout").value_or(l.kill_timeout);
