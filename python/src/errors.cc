@@ -30,7 +30,7 @@ std::string unescaped(std::string_view text) {
 void raise(const Error& error) {
   const std::string message = unescaped(error.what()), hint = unescaped(error.hint());
   const nb::object raised =
-      nb::borrow(error_type)(python_str(hint.empty() ? message : message + "\n  " + hint));
+      nb::borrow(error_type)(python_str(hint.empty() ? message : message + "\n  try: " + hint));
   raised.attr("message") = python_str(message);
   raised.attr("hint") = python_str(hint);
   raised.attr("field") = python_str(error.field());

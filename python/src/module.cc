@@ -10,4 +10,5 @@ NB_MODULE(_bertie, m) {
   bertie::python::bind_text_model(m);
   bertie::python::bind_network(m);
   bertie::python::bind_attention_call(m);
+  bertie::python::bind_training(m);
 }

@@ -1,7 +1,7 @@
 // The network without a tokenizer, on padded batches as transformers has them: ids (B, n) and a mask in;
 // hidden states (B, n, C), attention weights (B, H, n, n) and logits out. Bertie's own batches have no
 // padding: what the mask leaves out is not computed, and is zero in what comes back.
-#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
 #include <memory>
