@@ -14,6 +14,7 @@ import tempfile
 
 import numpy
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from . import _bertie
@@ -166,7 +167,6 @@ class _Tuned(BaseEstimator):
         tags.input_tags.one_d_array = True
         tags.target_tags.required = True
         tags.no_validation = True
-        tags.non_deterministic = False
         return tags
 
     def _more_tags(self):  # before scikit-learn 1.6
@@ -189,6 +189,7 @@ class BertClassifier(ClassifierMixin, _Tuned):
     def fit(self, X, y):
         X, y = _checked(X, y)
         _check_texts(X)
+        check_classification_targets(y)
         self.classes_, places = numpy.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("there is one class only: a classifier needs at least two")
@@ -223,8 +224,10 @@ class BertRegressor(RegressorMixin, _Tuned):
         y = y.astype("float64")
         if not numpy.isfinite(y).all():
             raise ValueError("Input y contains NaN or infinity")
+        if y.min() == y.max():
+            raise ValueError(f"y is one number for all of n_samples = {len(y)}: there is nothing to learn")
         # A network learns numbers of about 1: what y is measured in is put aside.
-        self._middle, self._spread = float(y.mean()), float(y.std()) or 1.0
+        self._middle, self._spread = float(y.mean()), float(y.std())
         scaled = (y - self._middle) / self._spread
         pairs = _is_pairs(X)
         rows = [(*x, value) if pairs else (x, value) for x, value in zip(X, scaled.tolist())]
@@ -321,7 +324,7 @@ class BertVectors(TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         tags.no_validation = True
-        tags.requires_fit = True
+        tags.transformer_tags.preserves_dtype = []  # vectors are float32
         return tags
 
     def _more_tags(self):  # before scikit-learn 1.6
