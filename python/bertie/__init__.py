@@ -11,7 +11,7 @@
 What is not needed is not imported: NumPy, torch, pandas and scikit-learn come in when they are used.
 """
 
-from ._bertie import Error, __version__
+from ._bertie import Compute, Error, Look, Score, __version__
 from .text_model import TextModel, info, load, models, pull
 
 # Names that are imported when they are first used, by the module that has them.

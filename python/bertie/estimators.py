@@ -184,7 +184,7 @@ def _checked(X, y):
 
 
 class BertClassifier(ClassifierMixin, _Tuned):
-    __doc__ = "Texts or pairs of texts to classes.\n\n" + _Tuned.__doc__
+    __doc__ = "Texts or pairs of texts to classes.\n\n" + str(_Tuned.__doc__)
 
     def fit(self, X, y):
         X, y = _checked(X, y)
@@ -212,11 +212,12 @@ class BertClassifier(ClassifierMixin, _Tuned):
         return out
 
     def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
 
 class BertRegressor(RegressorMixin, _Tuned):
-    __doc__ = "Texts or pairs of texts to numbers.\n\n" + _Tuned.__doc__
+    __doc__ = "Texts or pairs of texts to numbers.\n\n" + str(_Tuned.__doc__)
 
     def fit(self, X, y):
         X, y = _checked(X, y)
@@ -242,7 +243,7 @@ class BertRegressor(RegressorMixin, _Tuned):
 
 
 class BertTagger(_Tuned):
-    __doc__ = "Lists of words to lists of tags; score is the share of words that are right.\n\n" + _Tuned.__doc__
+    __doc__ = "Lists of words to lists of tags; score is the share of words that are right.\n\n" + str(_Tuned.__doc__)
 
     def fit(self, X, y):
         X = [list(words) for words in X]

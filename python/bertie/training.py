@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from typing import Optional
 
 from . import _bertie
 from .inputs import as_list
@@ -99,21 +100,34 @@ def _told(progress, on_step, desc):
 class Finetuned:
     """A fine-tuned model: its folder, its scores on the dev rows, and, when it is asked for, the model itself."""
 
-    def __init__(self, result, folder, temporary=None):
+    def __init__(self, result: _bertie.FinetuneResult, folder: str, temporary=None):
         self.result, self.folder = result, folder
-        self._temporary, self._model = temporary, None  # a folder of our own is removed with this
+        self._model: Optional[TextModel] = None
+        self._temporary = temporary  # a folder of our own is removed with this
 
     @property
-    def model(self):
+    def model(self) -> TextModel:
         """The TextModel."""
         if self._model is None:
             self._model = load(self.folder)
         return self._model
 
-    scores = property(lambda self: {s.name: s.value for s in self.result.evaluation.scores})
-    evaluation = property(lambda self: self.result.evaluation)
-    seeds = property(lambda self: self.result.seeds)
-    end = property(lambda self: self.result.end, doc="'limit', 'stopped' or 'patience'")
+    @property
+    def scores(self) -> dict[str, float]:
+        return {s.name: s.value for s in self.result.evaluation.scores}
+
+    @property
+    def evaluation(self) -> _bertie.Evaluation:
+        return self.result.evaluation
+
+    @property
+    def seeds(self) -> list[_bertie.SeedResult]:
+        return self.result.seeds
+
+    @property
+    def end(self) -> str:
+        """'limit', 'stopped' or 'patience'."""
+        return self.result.end
 
     def __repr__(self):
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
@@ -139,7 +153,7 @@ def finetune(
     on_baseline=None,
     stop=None,
     **options,
-):
+) -> Finetuned:
     """A model and a few labelled rows in; a classifier, tagger or answerer out (docs/finetuning.md).
 
     task: 'classify', 'pair', 'tag' or 'answer'. train and dev: a file in any format that docs/finetuning.md knows, a
@@ -192,7 +206,7 @@ def pretrain(
     on_warning=None,
     stop=None,
     **options,
-):
+) -> _bertie.TrainResult:
     """A BERT from shards of text, which prepare() writes (docs/pretraining.md): a TrainResult.
 
     initial_model: a checkpoint whose weights are the start; else size ('tiny' … 'large') or config. Functions are as
@@ -227,13 +241,24 @@ def distill(teacher, task, train=None, dev=None, *, data=None, out=None, **optio
 class Evaluated:
     """How good a model is: scores by name, and the surest of its mistakes."""
 
-    def __init__(self, evaluation, mistakes):
+    def __init__(self, evaluation: _bertie.Evaluation, mistakes: list[_bertie.Mistake]):
         self.evaluation, self.mistakes = evaluation, mistakes
 
-    scores = property(lambda self: {s.name: s.value for s in self.evaluation.scores})
-    rows = property(lambda self: self.evaluation.rows)
-    classes = property(lambda self: self.evaluation.classes)
-    labels = property(lambda self: self.evaluation.labels)
+    @property
+    def scores(self) -> dict[str, float]:
+        return {s.name: s.value for s in self.evaluation.scores}
+
+    @property
+    def rows(self) -> int:
+        return self.evaluation.rows
+
+    @property
+    def classes(self) -> list[_bertie.ClassScore]:
+        return self.evaluation.classes
+
+    @property
+    def labels(self) -> list[str]:
+        return self.evaluation.labels
 
     @property
     def intervals(self):
@@ -278,13 +303,13 @@ def evaluate(model, data, task=None, *, progress=None, **options):
         return Evaluated(*_bertie.evaluate(model._model, job, told))
 
 
-def learn_vocabulary(texts, out="", *, progress=None, **options):
+def learn_vocabulary(texts, out="", *, progress=None, **options) -> list[str]:
     """A WordPiece vocabulary of files of text (docs/data.md): its tokens, and a vocab.txt where `out` names one."""
     with Progress(progress, "vocabulary") as told:
         return _bertie.learn_vocabulary(_files(texts), os.fspath(out), progress=told, **options)
 
 
-def prepare(texts, out, tokenizer, *, progress=None, **options):
+def prepare(texts, out, tokenizer, *, progress=None, **options) -> dict:
     """Files of text to shards of tokens, which pretrain reads (docs/data.md): a dict of what they hold."""
     import json
 

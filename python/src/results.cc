@@ -63,8 +63,8 @@ void bind_attention(nb::module_& m) {
       .def("__len__", [](const Attention& a) { return a.n(); })
       .def("__repr__",
            [](const Attention& a) {
-             return nb::str("Attention({} tokens, {} layers of {}, {} heads)")
-                 .attr("format")(a.n(), a.kept.size(), a.layers, a.heads);
+             return nb::str(nb::str("Attention({} tokens, {} layers of {}, {} heads)")
+                                .attr("format")(a.n(), a.kept.size(), a.layers, a.heads));
            })
       .def(
           "rollout",
@@ -143,7 +143,7 @@ void bind_senses(nb::module_& m) {
           nb::arg("layer"), "(places, 2): the two directions in which the vectors differ most")
       .def("__len__", [](const Senses& s) { return s.places.size(); })
       .def("__repr__", [](const Senses& s) {
-        return nb::str("Senses({} places, {} layers)").attr("format")(s.places.size(), s.layers);
+        return nb::str(nb::str("Senses({} places, {} layers)").attr("format")(s.places.size(), s.layers));
       });
 }
 

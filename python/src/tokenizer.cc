@@ -133,7 +133,8 @@ void bind_tokenizer(nb::module_& m) {
       .def_prop_ro("bos_id", [](const Tokenizer& t) { return id_or_none(t.bos_id()); })
       .def_prop_ro("eos_id", [](const Tokenizer& t) { return id_or_none(t.eos_id()); })
       .def("__repr__", [](const Tokenizer& t) {
-        return nb::str("Tokenizer({}, {} tokens)").attr("format")(python_str(t.kind()), t.vocab_size());
+        return nb::str(
+            nb::str("Tokenizer({}, {} tokens)").attr("format")(python_str(t.kind()), t.vocab_size()));
       });
 }
 

@@ -267,9 +267,11 @@ TextOptions texts_of(const std::vector<std::string>& files, const std::string& f
 void bind_data(nb::module_& m) {
   m.def(
       "learn_vocabulary",
-      [](const std::vector<std::string>& texts, const std::filesystem::path& out, size_t size,
-         uint64_t min_frequency, size_t alphabet_limit, bool lowercase, const std::string& field, bool force,
-         int threads, nb::object progress) {
+      // `out` is no path, whose default would import pathlib with the module: half of the time that that
+      // takes.
+      [](const std::vector<std::string>& texts, const std::string& out, size_t size, uint64_t min_frequency,
+         size_t alphabet_limit, bool lowercase, const std::string& field, bool force, int threads,
+         nb::object progress) {
         VocabularyOptions options{.texts = texts_of(texts, field, progress),
                                   .out = out,
                                   .force = force,
@@ -281,10 +283,10 @@ void bind_data(nb::module_& m) {
         nb::gil_scoped_release free;
         return learn_vocabulary(options).tokens;
       },
-      nb::arg("texts"), nb::arg("out") = std::filesystem::path(), nb::arg("size") = 30522,
-      nb::arg("min_frequency") = 2, nb::arg("alphabet_limit") = 1000, nb::arg("lowercase") = true,
-      nb::arg("field") = "", nb::arg("force") = false, nb::arg("threads") = 0,
-      nb::arg("progress") = nb::none(), "A WordPiece vocabulary of files of text: its tokens.");
+      nb::arg("texts"), nb::arg("out") = "", nb::arg("size") = 30522, nb::arg("min_frequency") = 2,
+      nb::arg("alphabet_limit") = 1000, nb::arg("lowercase") = true, nb::arg("field") = "",
+      nb::arg("force") = false, nb::arg("threads") = 0, nb::arg("progress") = nb::none(),
+      "A WordPiece vocabulary of files of text: its tokens.");
   m.def(
       "prepare",
       [](const std::vector<std::string>& texts, const std::filesystem::path& out,

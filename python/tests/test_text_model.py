@@ -87,7 +87,7 @@ def test_attention_shows_itself_without_a_network(box):
     page = attention.html()
     shown = attention._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "</iframe>" in shown
-    assert "src=\"http" not in page and "@import" not in page and "fetch(\"http" not in page
+    assert 'src="http' not in page and "@import" not in page and 'fetch("http' not in page
     assert attention.svg(0, 0).startswith("<svg") and attention.png().startswith(b"\x89PNG")
 
 

@@ -68,8 +68,9 @@ def test_a_tokenizers_other_functions(minilm):
     ids = expected(*pair)["input_ids"]
     assert ours(*pair)["input_ids"] == ids and ours(*pair)["token_type_ids"] == expected(*pair)["token_type_ids"]
     assert ours([pair, pair], padding=True)["input_ids"] == expected([pair, pair], padding=True)["input_ids"]
-    assert ours(*pair, truncation="only_second", max_length=9)["input_ids"] == (
-        expected(*pair, truncation="only_second", max_length=9)["input_ids"]
+    assert (
+        ours(*pair, truncation="only_second", max_length=9)["input_ids"]
+        == (expected(*pair, truncation="only_second", max_length=9)["input_ids"])
     )
     assert ours.encode(pair[0]) == expected.encode(pair[0])
     assert ours.decode(ids) == expected.decode(ids)
@@ -77,7 +78,9 @@ def test_a_tokenizers_other_functions(minilm):
     assert ours.batch_decode([ids, ids]) == expected.batch_decode([ids, ids])
     assert ours.tokenize("embeddings") == expected.tokenize("embeddings")
     assert ours.convert_ids_to_tokens(ids) == expected.convert_ids_to_tokens(ids)
-    assert ours.convert_tokens_to_ids(["me", "[MASK]", "~zz"]) == expected.convert_tokens_to_ids(["me", "[MASK]", "~zz"])
+    assert ours.convert_tokens_to_ids(["me", "[MASK]", "~zz"]) == expected.convert_tokens_to_ids(
+        ["me", "[MASK]", "~zz"]
+    )
     for name in ("vocab_size", "pad_token", "mask_token", "mask_token_id", "cls_token_id", "model_max_length"):
         assert getattr(ours, name) == getattr(expected, name), name
     assert len(ours) == len(expected) and ours.get_vocab() == expected.get_vocab()
@@ -166,7 +169,12 @@ def test_auto_classes_for_every_family_and_head(golden, name):
             if key == "attentions":
                 close(a.transpose(1, 2), b.transpose(1, 2), seen)
             else:
-                close(a, b, seen if a.ndim >= 2 and a.shape[:2] == seen.shape and key != "pooler_output" else None, atol=1e-4)
+                close(
+                    a,
+                    b,
+                    seen if a.ndim >= 2 and a.shape[:2] == seen.shape and key != "pooler_output" else None,
+                    atol=1e-4,
+                )
 
 
 def test_families_own_classes_and_their_errors(minilm, golden):
