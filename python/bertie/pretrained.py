@@ -10,6 +10,7 @@ import json
 
 from . import _bertie
 from .checkpoints import resolve
+from .errors import error
 from .outputs import ModelOutput, loss_of
 from .tensors import is_torch, to_numpy, to_torch
 
@@ -101,12 +102,12 @@ class PreTrainedModel:
     def _check(self):
         found = self.config.model_type
         if self.family not in (None, found):
-            raise _bertie.Error(f"{self.name_or_path} is of the family {found}: AutoModel… and its own classes load it")
+            raise error(f"{self.name_or_path} is of the family {found}", "AutoModel…, or the family's own classes")
         if self.head and not self._network.has(self.head):
             there = [h for h in dict.fromkeys(_HEADS.values()) if h and self._network.has(h)]
-            raise _bertie.Error(
-                f"{self.name_or_path} has no head for {type(self).__name__}; it has {', '.join(there) or 'none'}\n"
-                "  bertie.finetune makes a model with one"
+            raise error(
+                f"{self.name_or_path} has no head for {type(self).__name__}; it has {', '.join(there) or 'none'}",
+                "bertie.finetune makes a model with one",
             )
 
     def __call__(
@@ -124,7 +125,7 @@ class PreTrainedModel:
         **_,
     ):
         if input_ids is None or inputs_embeds is not None:
-            raise _bertie.Error("a model reads `input_ids`")
+            raise error("a model reads `input_ids`", field="input_ids")
         as_torch = is_torch(input_ids)
         ids = to_numpy(input_ids, "int64")
         mask = None if attention_mask is None else to_numpy(attention_mask, "int64")
@@ -161,7 +162,7 @@ class PreTrainedModel:
 
     def _loss(self, out, labels):
         if self.head in (None, "answer"):
-            raise _bertie.Error(f"{type(self).__name__} has no loss by `labels`; bertie.finetune learns")
+            raise error(f"{type(self).__name__} has no loss by `labels`; bertie.finetune learns")
         logits = out["logits"]
         if self.head == "causal_lm":
             logits, labels = logits[:, :-1], labels[:, 1:]
@@ -174,7 +175,7 @@ class PreTrainedModel:
 
     def train(self, mode=True):
         if mode:
-            raise _bertie.Error("a model does not learn by itself; bertie.finetune and bertie.pretrain do")
+            raise error("a model does not learn by itself; bertie.finetune and bertie.pretrain do")
         return self
 
     def to(self, *_, **__):
@@ -210,7 +211,7 @@ class _ForPreTraining(PreTrainedModel):
     def _check(self):
         super()._check()
         if not self._network.has("next_sentence"):
-            raise _bertie.Error(f"{self.name_or_path} has no head for next sentences")
+            raise error(f"{self.name_or_path} has no head for next sentences")
 
     def _outputs(self, given):
         found = self._network.forward(head="masked_lm", last_hidden=False, **given)
@@ -242,7 +243,7 @@ class _ForCausalLM(PreTrainedModel):
         Rows that end earlier are padded. To draw instead, bertie.load(…).generate has temperature, top_k and top_p.
         """
         if do_sample:
-            raise _bertie.Error("`do_sample` is not for ids", "bertie.load(…).generate(text, temperature=…) draws")
+            raise error("`do_sample` is not for ids", "bertie.load(…).generate(text, temperature=…) draws")
         ids = to_numpy(input_ids, "int64")
         mask = None if attention_mask is None else to_numpy(attention_mask, "int64")
         if max_new_tokens is None:
@@ -278,7 +279,7 @@ def _check_positions(position_ids, shape, mask):
     mask = numpy.ones(shape, "int64") if mask is None else mask
     counted = numpy.cumsum(mask, axis=1) - 1
     if ((given != counted) & (mask != 0)).any():
-        raise _bertie.Error("`position_ids` are other than 0, 1, 2 …, which Bertie cannot compute with")
+        raise error("`position_ids` are other than 0, 1, 2 …, which Bertie cannot compute with")
 
 
 def _heads_off(head_mask, config):
@@ -291,7 +292,7 @@ def _heads_off(head_mask, config):
     layers, heads = config.num_hidden_layers, config.num_attention_heads
     mask = numpy.broadcast_to(mask, (layers, heads))
     if not numpy.isin(mask, (0, 1)).all():
-        raise _bertie.Error("`head_mask` is 0 or 1 for each head")
+        raise error("`head_mask` is 0 or 1 for each head")
     return [(int(layer), int(head)) for layer, head in numpy.argwhere(mask == 0)]
 
 

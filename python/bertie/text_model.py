@@ -291,7 +291,10 @@ class TextModel:
         if isinstance(texts, str):
             result = call([texts], *options)[0]
             if task == "fill_mask" and not result.masks:
-                raise ValueError("the text has no mask")
+                from .errors import error
+
+                tokenizer = self._model.tokenizer
+                raise error("the text has no mask", f"write {tokenizer.token(tokenizer.mask_id)} where a word is to be")
             return True, None, result
         with Progress(progress, task) as told:
             return False, index_of(texts), call(as_list(texts), *options, told)

@@ -35,6 +35,12 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+bool is_true(nb::handle object) {
+  const int answer = PyObject_IsTrue(object.ptr());
+  if (answer < 0) throw nb::python_error();
+  return answer != 0;
+}
+
 ProgressCallback progress_for(nb::handle callback) {
   return [callback](size_t done, size_t of) {
     nb::gil_scoped_acquire gil;

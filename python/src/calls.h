@@ -59,6 +59,9 @@ class HeldPairs {
 // Raises KeyboardInterrupt, or what else a signal's handler raises. Needs the GIL.
 void check_signals();
 
+// What Python's `if` would make of it.
+bool is_true(nb::handle object);
+
 // Calls callback(done, of) where there is one, and looks for signals in any case. The callback must outlive
 // what is made here, as arguments of a call do.
 ProgressCallback progress_for(nb::handle callback);

@@ -8,8 +8,7 @@ bool Callbacks::stop() {
   bool wanted = false;
   guarded([&] {
     check_signals();
-    const nb::object answer = call("stop");
-    wanted = !answer.is_none() && nb::cast<bool>(answer);
+    wanted = is_true(call("stop"));
   });
   return wanted || raised_;
 }

@@ -111,7 +111,7 @@ std::vector<Generation> generate(const TextModel& model, ListOfTexts prompts, si
     check_signals();
     if (tell.is_none()) return true;
     const nb::object answer = tell(python_str(piece));
-    return answer.is_none() || nb::cast<bool>(answer);  // what returns nothing does not want to stop
+    return answer.is_none() || is_true(answer);  // what returns nothing does not want to stop
   };
   return {without_gil([&] { return model.generate(held.texts()[0], options); })};
 }

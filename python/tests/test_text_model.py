@@ -155,6 +155,13 @@ def test_an_error_says_what_to_try():
     assert again.hint == caught.value.hint
 
 
+def test_a_text_without_a_mask_is_an_error(box):
+    with pytest.raises(bertie.Error, match="no mask") as caught:
+        box.fill_mask("nothing to fill")
+    assert "[MASK]" in caught.value.hint
+    assert box.fill_mask(["nothing to fill", "a [MASK]"])[0].masks == []
+
+
 def test_what_is_no_text_is_named(box):
     with pytest.raises(TypeError, match="item 1 is not a str but a int"):
         box.embed(["a", 3])
