@@ -284,7 +284,7 @@ def evaluate(model, data, task=None, *, progress=None, **options):
     """How good a model is on labelled data, counted as the official scorers count (docs/evaluation.md).
 
     data: as in finetune; of task 'lm', shards of text, and then the result is a LanguageModelScores. task: None: what
-    the model's head is for. resamples: of the bootstrap, for intervals. mistakes: how many of the surest to give back.
+    the model's head is for, of labels 'classify' and not 'pair'. resamples: of the bootstrap, for intervals. mistakes: how many of the surest to give back.
     """
     if task == "lm":
         job = _bertie.LanguageModelJob()
