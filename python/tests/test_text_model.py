@@ -142,6 +142,13 @@ def test_generation_can_be_heard_and_stopped(golden):
     assert drawn[0] == drawn[1]
 
 
+def test_what_a_model_is():
+    described = bertie.info()
+    assert described["layers"] == 6 and described["hidden"] == 256 and described["tokenizer"]["kind"] == "WordPiece"
+    cached, embedded = bertie.models()
+    assert "bertie-mini" in embedded and isinstance(cached, list)
+
+
 # Errors.
 
 

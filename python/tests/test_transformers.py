@@ -94,6 +94,20 @@ def test_a_tokenizers_other_functions(minilm):
         ours(["a", "a longer one"], return_tensors="np")
 
 
+@pytest.mark.parametrize(
+    "name", ["fill-mask-roberta", "fill-mask-albert", "fill-mask-distilbert", "text-generation-gpt2"]
+)
+def test_tokenizers_of_other_families(golden, name):
+    folder = str(golden / "tasks" / name)
+    ours, expected = bertie.AutoTokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    texts = ["You found me.", "the quick brown fox", "a b c d e"]
+    a, b = ours(texts), expected(texts)
+    assert list(a) == list(b) and all(a[key] == b[key] for key in b)
+    assert ours.batch_decode(b["input_ids"]) == expected.batch_decode(b["input_ids"])
+    assert ours.special_tokens_map == expected.special_tokens_map
+    assert ours(texts[0], texts[1])["input_ids"] == expected(texts[0], texts[1])["input_ids"]
+
+
 def test_a_saved_tokenizer_loads(minilm, tmp_path):
     ours = bertie.BertTokenizer.from_pretrained(minilm)
     ours.save_pretrained(tmp_path)
