@@ -5,10 +5,11 @@ MPI_PACKAGES   := libopenmpi-dev openmpi-bin
 PAGE_PACKAGES  := chromium
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
+PYTHON_PACKAGES := python3-dev python3-venv
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
-.PHONY: all demo test test-slow bench fuzz packages configure build install clean format
+.PHONY: all demo test test-slow test-python bench fuzz packages configure build install clean format
 all: build
 
 demo:
@@ -33,6 +34,20 @@ test-slow: build
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
+
+# The Python module, as a wheel in an environment of its own (build-python/venv), beside what it is compared with. Torch
+# takes gigabytes: without it (REFERENCE=) the tests against transformers are skipped.
+PYTHON    ?= python3
+REFERENCE ?= -r python/tests/requirements-transformers.txt
+PIP       := build-python/venv/bin/pip -q --disable-pip-version-check
+test-python: PACKAGES += $(PYTHON_PACKAGES)
+test-python: packages
+	@test -d build-python/venv || $(PYTHON) -m venv build-python/venv
+	@$(PIP) install -r python/tests/requirements.txt $(REFERENCE)
+	@rm -rf build-python/wheels
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel . --no-deps -w build-python/wheels
+	@$(PIP) install --force-reinstall --no-deps build-python/wheels/bertie-*.whl
+	@BERTIE_WHEEL=$$(ls $(CURDIR)/build-python/wheels/bertie-*.whl) build-python/venv/bin/python -m pytest -q python/tests
 
 # Kernel by kernel, the linear layers beside oneDNN's; then whole models and attention against the machine's peak.
 bench: build
@@ -61,7 +76,7 @@ install: build
 	@cmake --install build
 
 clean:
-	rm -rf build build-debug build-asan-ubsan build-tsan build-fuzz
+	rm -rf build build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
 
 format:
 	@tools/install_packages.sh clang-format
