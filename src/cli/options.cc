@@ -96,7 +96,7 @@ Option precision_option(std::string_view help) {
           .to = &Settings::precision,
           .choices = {{"fp32", "32 bits, as computed with", int(WeightFormat::kFloat32)},
                       {"bf16", "16 bits, bfloat", int(WeightFormat::kBFloat16)},
-                      {"int8", "8 bits, as bertie quantize", int(WeightFormat::kInt8)}}};
+                      {"int8", "8 bits, quantized as by bertie quantize", int(WeightFormat::kInt8)}}};
 }
 
 std::vector<Option> vector_options() {
@@ -639,6 +639,7 @@ const std::vector<Choice>& environment() {
       {"HF_ENDPOINT", "hub to pull from; docs/models.md has more variables"},
       {"NO_COLOR", "if set, no colors; without a terminal there are none anyway"},
       {"COLUMNS", "width of tables, where it is not the terminal's"},
+      {"BERTIE_INSTRUCTIONS", "avx2, sse4 or scalar: no more than these instructions, to compare them"},
   };
   return table;
 }

@@ -178,6 +178,9 @@ AttentionSteps explain(const TextModel& model, const Encoding& encoding, WhichHe
   if (place == there.end())
     throw Error(fmt::format("{}-{} was pruned, and has no steps", which.layer + 1, which.head + 1),
                 "another head; layers and heads count from 1 here", "head");
+  if (layer.qkv.is_int8())
+    throw Error("the steps are of numbers in fp32, and this model's are 8-bit integers",
+                "the model that it was made from", "precision");
   const size_t c = config.hidden, a = config.attention_size(which.layer);
   Grid qkv(3 * a, c), wo(c, a);
   kernels::unpack_rows(layer.qkv, 0, qkv);

@@ -336,9 +336,8 @@ void scaled_to_float(const TensorInfo& tensor, size_t first, std::span<float> ou
   const size_t width = tensor.shape.empty() ? 1 : std::max<size_t>(tensor.shape.back(), 1);
   for (size_t i = 0; i < out.size();) {
     const size_t row = (first + i) / width, end = std::min(out.size(), (row + 1) * width - first);
-    float scale = 1;
-    if (!tensor.row_scales.empty())
-      std::memcpy(&scale, tensor.row_scales.data() + row * sizeof scale, sizeof scale);
+    float scale;
+    std::memcpy(&scale, tensor.row_scales.data() + row * sizeof scale, sizeof scale);
     for (; i < end; ++i) out[i] = float(in[first + i]) * scale;
   }
 }
@@ -359,18 +358,24 @@ void to_float(const TensorInfo& tensor, size_t first, std::span<float> out) {
     case DType::kBF16:
       return bf16_to_float(in, out);
     case DType::kI8:
-      return scaled_to_float(tensor, first, out);
-    case DType::kI32:
-      for (size_t i = 0; i < out.size(); ++i) {
-        int32_t number;
-        std::memcpy(&number, in + i * sizeof number, sizeof number);
-        out[i] = float(number);
-      }
-      return;
+      if (!tensor.row_scales.empty()) return scaled_to_float(tensor, first, out);
+      [[fallthrough]];
     default:
       throw Error(fmt::format("tensor {} is {}; weights are F32, F16, BF16 or, quantized, I8",
                               quote(tensor.name), name_of(tensor.dtype)));
   }
+}
+
+void as_stored(const TensorInfo& tensor, size_t first, std::span<float> out) {
+  if (tensor.dtype != DType::kI8 && tensor.dtype != DType::kI32) return to_float(tensor, first, out);
+  const std::byte* in = tensor.data.data() + first * size_of(tensor.dtype);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (int32_t number; tensor.dtype == DType::kI8) {
+      out[i] = float(int8_t(in[i]));
+    } else {
+      std::memcpy(&number, in + i * sizeof number, sizeof number);
+      out[i] = float(number);
+    }
 }
 
 }  // namespace bertie::io

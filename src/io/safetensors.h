@@ -85,5 +85,7 @@ class SafeTensors {
 // Elements first .. first + out.size() - 1 of an F32, F16 or BF16 tensor, in the file's (row-major) order.
 // Another dtype, or elements that the tensor does not have, is an Error.
 void to_float(const TensorInfo& tensor, size_t first, std::span<float> out);
+// The same, and of I8 and I32 the whole numbers, without scales. The caller keeps within the tensor.
+void as_stored(const TensorInfo& tensor, size_t first, std::span<float> out);
 
 }  // namespace bertie::io

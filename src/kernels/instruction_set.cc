@@ -21,10 +21,14 @@ bool limit_instruction_set() {
   // A target's bit is the smaller, the better the target.
   const auto better_than = [](int64_t target) { return target - 1; };
   const std::string_view name = wanted;
-  if (name == "avx2") return hwy::DisableTargets(better_than(HWY_AVX2)), true;
-  if (name == "sse4") return hwy::DisableTargets(better_than(HWY_SSE4)), true;
-  if (name == "scalar") return hwy::DisableTargets(better_than(HWY_STATIC_TARGET)), true;
-  return false;
+  const int64_t target = name == "avx2"     ? int64_t{HWY_AVX2}
+                         : name == "sse4"   ? int64_t{HWY_SSE4}
+                         : name == "scalar" ? int64_t{HWY_STATIC_TARGET}
+                                            : 0;
+  if (target == 0) return false;
+  hwy::DisableTargets(better_than(target));
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  return true;
 }
 
 }  // namespace bertie::kernels

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -169,21 +168,22 @@ HWY_NOINLINE void int8_tile(const Int8Tile& t) {
   }
 }
 
-// Eight chains of sums, as a tile has them.
+// Chains of sums enough for two units of latency 5.
+inline constexpr size_t kChains = 12;
 template <bool kDot>
 HWY_NOINLINE int32_t burst_of(size_t rounds) {
-  Bytes sum[8];
+  Bytes sum[kChains];
   for (Bytes& s : sum) s = no_sum();
   Bytes u = quad_everywhere(1.5f), q = quad_everywhere(2.5f);
   for (size_t i = 0; i < rounds; ++i)
-#pragma GCC unroll 8
-    for (size_t c = 0; c < 8; ++c) {
+#pragma GCC unroll 12
+    for (size_t c = 0; c < kChains; ++c) {
       asm volatile("" : "+x"(u), "+x"(q));  // or the compiler would see that all products are the same
       sum[c] = kDot ? dot(dot(sum[c], u, q), q, u)
                     : add32(sum[c], widened(add16(pair_products(u, q), pair_products(q, u))));
     }
   Bytes all = sum[0];
-  for (size_t c = 1; c < 8; ++c) all = add32(all, sum[c]);
+  for (size_t c = 1; c < kChains; ++c) all = add32(all, sum[c]);
   int32_t lane;
   std::memcpy(&lane, &all, sizeof lane);
   return lane;
@@ -192,7 +192,7 @@ HWY_NOINLINE int32_t burst_of(size_t rounds) {
 double operations_of_burst(size_t rounds, bool with_dot) {
   [[maybe_unused]] static std::atomic<int32_t> sink;  // the result is wanted by somebody
   sink.store(with_dot ? burst_of<true>(rounds) : burst_of<false>(rounds), std::memory_order_relaxed);
-  return double(rounds) * 8 * 2 * 2 * BERTIE_INT8_BYTES;
+  return double(rounds) * double(kChains) * 2 * 2 * BERTIE_INT8_BYTES;
 }
 
 template <bool kDot, size_t... R>
@@ -366,7 +366,8 @@ float quantize_row_of_weights(std::span<const float> w, std::span<const uint32_t
     most = std::max(most, sum);
   });
   // Four roundings add 2 at most.
-  const float scale = most / (kMostOfGroup - 2);
+  // So small a row, whose scale would have no digits left, is 0.
+  const float scale = most < 1e-30f ? 0 : most / (kMostOfGroup - 2);
   for (float& x : q) x = scale > 0 ? std::nearbyint(x / scale) : 0;
   return scale;
 }

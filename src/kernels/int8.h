@@ -2,12 +2,13 @@
 // Linear layers of 8-bit integers: weights per output, activations per token.
 //
 //   W[n, k] ≈ c[n]·q[n, k]            q whole, −127..127, made once (quantize_row_of_weights)
-//   x[t, k] ≈ l[t] + s[t]·u[t, k]     u whole, 0..255; l and s from the least and the largest x of the token
+//   x[t, k] ≈ l[t] + s[t]·u[t, k]     u whole, 0..255; l and s from the least and the largest of the token's
+//                                     inputs that are not exact, and 0
 //   y[t, n] = c[n]·(s[t]·Σₖ u·q + l[t]·Σₖ q[n, k]) + Σ_e x[t, e]·W[n, e] + b[n]
 //
 // Exact columns e: BERT has a few inputs that are a hundred times as large as the others, always the same
-// ones. One scale could not serve both, so those inputs, and the weights that meet them, stay fp32: their u
-// and q count as 0. How many there are depends on K alone; which they are is measured (model/quantize.h).
+// ones. One scale could not serve both, so those inputs, and the weights that meet them, stay fp32, and their
+// q is 0. How many there are depends on K alone; which they are is measured (model/quantize.h).
 //
 // No sum ever saturates. The inner loop of AVX2 adds four products u·q in 16 bits (of k, k + 1, k + 4 and
 // k + 5, or of k + 2, k + 3, k + 6 and k + 7), so weights are scaled until Σ|q| ≤ 128 in each such group of
@@ -78,7 +79,8 @@ inline constexpr size_t kInt8Head = 16;
 inline constexpr size_t int8_row_floats(size_t inputs) {
   return kInt8Head + (int8_steps(inputs) + 3) / 4 * 4;  // it is written 16 places at a time
 }
-// x(t, :) as that, into rows of `to`, which are int8_row_floats wide. NaN and Inf make s NaN.
+// x(t, :) as that, into rows of `to`, which are int8_row_floats wide. NaN and Inf make s NaN, unless they are
+// in an exact column, from which they come into y by themselves.
 void quantize_rows(Matrix<const float> x, const Linear& layer, Matrix<float> to);
 
 // Panels [first, last) of y = f(x·Wᵀ + b) for rows that quantize_rows made. `then`: the panel to fetch after
@@ -94,7 +96,7 @@ void int8_panels(Matrix<const float> rows, const Linear& layer, size_t first, si
 // operations that was. For measuring what a machine can do.
 double int8_burst(size_t rounds);
 
-// Whether this machine adds four products in one instruction (VNNI); else it takes three.
+// Whether this machine adds four products in one instruction (VNNI); else it takes five for eight.
 bool has_int8_dot_products();
 
 }  // namespace bertie::kernels

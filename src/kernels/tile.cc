@@ -39,7 +39,7 @@ HWY_INLINE void multiply(const TileArgs& t) {
     const auto step = [&](size_t k) HWY_ATTR __attribute__((always_inline)) {
       // With 16 registers there is none to spare: loads must not move up from one step into the one before,
       // or sums wait in memory.
-      if constexpr (kMaxTileRows == 6) asm volatile("" ::: "memory");
+      if constexpr (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4) asm volatile("" ::: "memory");
       const V b0 = hn::LoadU(d, b + k * kPanel), b1 = hn::LoadU(d, b + k * kPanel + kLanes);
       // Into L1 what is used some 300 cycles on.
       __builtin_prefetch(b + (k + kAhead) * kPanel);

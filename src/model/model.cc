@@ -81,14 +81,16 @@ Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
                 "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
   auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
   w->files = io::SafeTensors::open(files);
-  const auto& all = w->files.tensors();
-  const bool integers =
-      std::any_of(all.begin(), all.end(), [](const io::TensorInfo& t) { return t.dtype == io::DType::kI8; });
+  const std::string anchor = std::string(w->family->embeddings.word) + ".weight";
+  const std::string_view prefix = w->family->prefix;
+  const io::TensorInfo* const word =
+      Checkpoint(w->files, files.name(), prefix, anchor).find(std::string(prefix) + anchor);
+  const bool integers = word && word->dtype == io::DType::kI8;
   w->format = integers                                ? WeightFormat::kInt8
               : options.format == WeightFormat::kInt8 ? WeightFormat::kFloat32  // and quantized then
                                                       : options.format;
   const Family& f = *w->family;
-  Checkpoint checkpoint(w->files, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
+  Checkpoint checkpoint(w->files, files.name(), f.prefix, anchor);
   const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
   w->has_pooler =
       !f.pooler.empty() && (checkpoint.find(pooler + ".weight") || checkpoint.find(pooler + ".bias"));

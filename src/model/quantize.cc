@@ -1,6 +1,9 @@
 #include "model/quantize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -44,20 +47,31 @@ InputRanges measured(const Model& model, const Batch& sample) {
   return ranges;
 }
 
+bool is_finite(std::span<const float> row) {
+  return std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); });
+}
+
+[[noreturn]] void refuse_row(const std::string& tensor, size_t row) {
+  throw Error(fmt::format("tensor {}: row {} is not finite, and cannot be quantized", tensor, row));
+}
+
 // A table's rows as integers, and their scales: in `memory`, which lives as long as the weights.
 void quantize_table(const io::TensorInfo& from, io::TensorInfo& to, io::TensorInfo& scales,
                     std::vector<Block>& memory) {
   const size_t rows = from.shape[0], cols = from.shape[1];
   Block numbers(rows * cols), factors(rows * sizeof(float));
   Team team(available_threads());
+  std::atomic<size_t> bad = 0;
   team.parallel_for((rows + kernels::kPanel - 1) / kernels::kPanel, [&](size_t chunk) {
     std::vector<float> row(cols), q(cols);
     for (size_t r = chunk * kernels::kPanel; r < std::min(rows, (chunk + 1) * kernels::kPanel); ++r) {
       io::to_float(from, r * cols, row);
+      if (!is_finite(row)) bad = r + 1;
       factors.as<float>()[r] = kernels::quantize_row_of_weights(row, {}, q);
       for (size_t k = 0; k < cols; ++k) numbers.as<int8_t>()[r * cols + k] = int8_t(q[k]);
     }
   });
+  if (bad > 0) refuse_row(from.name, bad - 1);
   to = {
       .name = from.name, .dtype = io::DType::kI8, .shape = from.shape, .data = {numbers.data(), rows * cols}};
   scales = {.name = from.name + "_scale",
@@ -105,6 +119,7 @@ std::shared_ptr<Weights> quantized_weights(const Model& model, const Batch& samp
     const size_t each = t.shape.size() == 1 ? 1 : t.shape[1];  // numbers of a row
     for (size_t i = 0; i < out.size(); i += each) {
       read_row(weight, (first + i) / each, row);
+      if (!is_finite(row)) refuse_row(weight.name, (first + i) / each);
       const float scale = kernels::quantize_row_of_weights(row, columns, q);
       if (std::holds_alternative<TensorSpec::Rows>(t.to)) std::copy(q.begin(), q.end(), &out[i]);
       if (std::holds_alternative<TensorSpec::Scales>(t.to)) out[i] = scale;

@@ -197,9 +197,7 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool t
 
 void read_back(const TensorSpec& t, size_t first, std::span<float> out) {
   if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
-    io::TensorInfo as_stored = **table;
-    as_stored.row_scales = {};
-    return io::to_float(as_stored, first, out);
+    return io::as_stored(**table, first, out);
   }
   if (auto* plain = std::get_if<float**>(&t.to))
     return (void)std::copy_n(**plain + first, out.size(), out.data());
@@ -326,12 +324,35 @@ void Checkpoint::report_others(const std::vector<TensorSpec>& tensors, const Wei
                               names));
 }
 
+namespace {
+
+// The rows of a mapped table of integers, and its scales, as those of a layer are checked when they are
+// packed.
+void check_table(const io::TensorInfo& table) {
+  const size_t cols = table.shape.size() == 2 ? table.shape[1] : 1;
+  std::vector<float> numbers(cols);
+  for (size_t i = 0; i < table.elements(); i += cols) {
+    io::as_stored(table, i, numbers);
+    const bool good = table.dtype == io::DType::kI8
+                          ? cols <= kernels::kMostInt8Inputs && kernels::are_int8_weights(numbers)
+                          : numbers[0] >= 0 && std::isfinite(numbers[0]);
+    if (!good)
+      throw Error(fmt::format("tensor {}: row {} is not what `quantize` makes", table.name, i / cols),
+                  "a model that `quantize` wrote");
+  }
+}
+
+}  // namespace
+
 Block load_tensors(const std::vector<TensorSpec>& tensors, const Checkpoint& checkpoint) {
   Block memory = allocate(tensors);
   for (const TensorSpec& t : tensors)
-    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) **table = *checkpoint.find(t.name);
+    if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {
+      **table = *checkpoint.find(t.name);
+      if (t.stored) check_table(**table);
+    }
   fill(tensors, [&](const TensorSpec& t, size_t first, std::span<float> out) {
-    io::to_float(*checkpoint.find(t.name), first, out);
+    io::as_stored(*checkpoint.find(t.name), first, out);
   });
   return memory;
 }
@@ -392,19 +413,19 @@ size_t count_elements(const std::vector<TensorSpec>& tensors) {
 
 namespace {
 
-// Rows of a table of I8 for a Linear: integers again, but for the first columns, which stay exact. (Behind a
-// LayerNorm of its own, no input of a language model's last product is larger than the others by far.)
-void move_to_exact(const kernels::Linear& linear, const io::TensorInfo& table, size_t first,
+// Rows of a table of I8 for a Linear: their integers, but for the first columns, which stay exact. Which
+// inputs of a language model's last product are large is not measured.
+void read_integers(const kernels::Linear& linear, const io::TensorInfo& table, size_t first,
                    std::span<float> numbers) {
   const kernels::Int8Layer layer(linear);
   const size_t cols = linear.inputs;
+  io::as_stored(table, first * cols, numbers);
   for (size_t r = 0; r < numbers.size() / cols; ++r) {
-    const std::span<float> row = numbers.subspan(r * cols, cols);
     float scale;
     std::memcpy(&scale, table.row_scales.data() + (first + r) * sizeof scale, sizeof scale);
     layer.scale(first + r) = scale;
-    for (size_t e = 0; e < layer.exact; ++e) layer.exact_weight(first + r, e) = std::exchange(row[e], 0.0f);
-    for (float& x : row) x = scale > 0 ? std::nearbyint(x / scale) : 0;
+    for (size_t e = 0; e < layer.exact; ++e)
+      layer.exact_weight(first + r, e) = std::exchange(numbers[r * cols + e], 0.0f) * scale;
   }
   for (size_t e = 0; first == 0 && e < layer.exact; ++e) layer.columns()[e] = uint32_t(e);
 }
@@ -428,8 +449,10 @@ const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const fl
     team.parallel_for(kernels::panels_for(rows), [&](size_t panel, size_t worker) {
       const size_t first = panel * kernels::kPanel, count = std::min(kernels::kPanel, rows - first);
       const std::span<float> numbers = std::span(scratch[worker]).first(count * cols);
-      io::to_float(table, first * cols, numbers);
-      if (linear.is_int8()) move_to_exact(linear, table, first, numbers);
+      if (linear.is_int8())
+        read_integers(linear, table, first, numbers);
+      else
+        io::to_float(table, first * cols, numbers);
       kernels::pack_rows({numbers.data(), count, cols}, first, linear);
     });
   });

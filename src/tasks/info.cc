@@ -60,12 +60,11 @@ ModelInfo describe(const ModelFiles& files, WeightFormat format) {
   }
   const Model model = Model::load(inside, options);
   info.files = files_of(files);
-  const Weights& w = weights_of(model);
   const Config& config = model.config();
   info.config = config;
   info.parameters = model.parameters();
-  info.stored = stored_types(w.files);
-  info.weights_bytes = w.memory.size() + w.word.data.size();
+  info.stored = stored_types(io::SafeTensors::open(inside));
+  info.weights_bytes = model.bytes();
   info.has_pooler = model.has_pooler();
   for (Head head : kHeads)
     if (model.has(head)) info.heads.push_back(head);

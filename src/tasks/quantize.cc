@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "bertie/error.h"
 #include "bertie/similarity.h"
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
 #include "model/access.h"
-#include "tasks/batches.h"
 #include "tasks/new_folder.h"
 #include "tasks/quantized_model.h"
 
@@ -88,11 +88,10 @@ Quantized quantize(const QuantizeOptions& options) {
   const std::vector<std::string> texts = or_own(options.texts);
   if (texts.size() < 2)
     throw Error("a text to choose by and one to measure on are needed", "some fifty texts", "texts");
-  const Model less = model.quantized(Sample(model, tokenizer, texts, 0).batch());
-
   NewFolder folder(options.to, options.force);
+  const Model integers = model.quantized(Sample(model, tokenizer, texts, 0).batch());
   const std::filesystem::path at = below.empty() ? folder.path() : folder.path() / below;
-  less.save(at);
+  integers.save(at);
   folder.take_others(options.from, below);
   const Model written = Model::load(at);
 
@@ -104,6 +103,8 @@ Quantized quantize(const QuantizeOptions& options) {
   const Matrix<const float> b = after.forward(held_out.batch()).last_hidden;
   for (size_t t = 0; t < a.rows(); ++t) {
     const double c = double(cosine(a[t], b[t]));
+    if (!std::isfinite(c))
+      throw Error("the model's states are not finite", "a model whose weights are", "from");
     result.mean_cosine += c / double(a.rows());
     result.worst_cosine = std::min(result.worst_cosine, c);
   }

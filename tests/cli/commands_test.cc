@@ -317,11 +317,20 @@ TEST(Bench, OneMeasurementComesAsOneJsonLine) {
   const Result r = run({"bench", "encode", "--model", "minilm", "--shape", "1x8", "--threads", "1",
                         "--seconds", "0.05", "--json"});
   EXPECT_EQ(r.code, 0) << r.err;
-  ASSERT_EQ(lines(r.out).size(), 1u);
-  const json measured = json::parse(r.out);
-  EXPECT_EQ(measured["shape"], "1x8");
-  EXPECT_EQ(measured["threads"], 1);
-  EXPECT_GT(measured["gflops"].get<double>(), 0);
+  const std::vector<std::string> all = lines(r.out);
+  ASSERT_EQ(all.size(), 2u) << "fp32 and int8";
+  for (size_t i = 0; i < 2; ++i) {
+    const json measured = json::parse(all[i]);
+    EXPECT_EQ(measured["precision"], i == 0 ? "fp32" : "int8");
+    EXPECT_EQ(measured["shape"], "1x8");
+    EXPECT_EQ(measured["threads"], 1);
+    EXPECT_GT(measured["gflops"].get<double>(), 0);
+    EXPECT_GT(measured["fraction"].get<double>(), 0);
+    EXPECT_LT(measured["fraction"].get<double>(), 1.5);
+    EXPECT_GE(measured["p99_milliseconds"].get<double>(), measured["median_milliseconds"].get<double>());
+  }
+  EXPECT_LT(json::parse(all[1])["megabytes"].get<double>(),
+            0.35 * json::parse(all[0])["megabytes"].get<double>());
 }
 
 TEST(MiniLM, CommandsWorkOnARealModel) {

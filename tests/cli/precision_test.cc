@@ -35,6 +35,36 @@ TEST(Precision, OfBf16TakesLessMemory) {
   EXPECT_LT(bytes("bf16"), bytes("fp32"));
 }
 
+// The folder that quantize writes is the model that --precision int8 makes, to the bit; what it cannot do, it says.
+TEST(Quantize, WritesWhatPrecisionInt8MakesWhenItLoads) {
+  const ModelFolder model;
+  const TempFolder folder;
+  const std::string to = (folder.path() / "int8").string();
+  const Result made = run({"quantize", model.name(), to, "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const json said = json::parse(made.out);
+  EXPECT_GT(said["mean_cosine"].get<double>(), 0.99);
+  EXPECT_GT(said["tokens"].get<size_t>(), 20u);
+  const std::vector<double> at_load = vector_of(model, "int8");
+  const Result r = run({"embed", "-m", to, "--json", "you found me by the river"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out)["vector"].get<std::vector<double>>(), at_load);
+
+  const Result explained = run({"explain", "-m", to, "you found me"});
+  EXPECT_EQ(explained.code, 1);
+  EXPECT_NE(explained.err.find("8-bit integers"), std::string::npos) << explained.err;
+  const Result again = run({"quantize", to, (folder.path() / "twice").string()});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_NE(again.err.find("quantized already"), std::string::npos) << again.err;
+  const Result there = run({"quantize", model.name(), to});
+  EXPECT_EQ(there.code, 1);
+  EXPECT_NE(there.err.find("--force"), std::string::npos) << there.err;
+  EXPECT_EQ(run({"quantize", model.name(), to, "--force"}).code, 0);
+  EXPECT_EQ(run({"quantize", model.name()}).code, 2);
+  const json info = json::parse(run({"info", to, "--json"}).out);
+  EXPECT_GT(info["stored"]["I8"].get<size_t>(), 0u);
+}
+
 TEST(Precision, IsOneThatThereIsAndOfCommandsThatLoadAModel) {
   const ModelFolder model;
   const Result r = run({"embed", "-m", model.name(), "--precision", "fp16", "you"});

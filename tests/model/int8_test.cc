@@ -1,6 +1,9 @@
 // Models in 8-bit integers: what they compute, their files, and files that are not such.
+#include "kernels/int8.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +15,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/access.h"
+#include "model/gradient_run.h"
 #include "model/quantize.h"
 #include "support/data.h"
 #include "support/sentences.h"
@@ -121,9 +125,74 @@ TEST(ModelInInt8, InputsThatAreFarLargerThanTheOthersStayExact) {
   EXPECT_EQ(InputRanges().largest(layer, 2), (std::vector<uint32_t>{0, 1}));
 }
 
+// A model some of whose states are a hundred times as large as the others, as BERT's are.
+TEST(ModelInInt8, IsCloseToFp32WhereFewStatesAreFarLarger) {
+  Config config = kSmall;
+  config.hidden = 384, config.heads = 6, config.intermediate = 768, config.vocabulary = 300;
+  for (bool tied : {true, false}) {
+    config.tied = tied;
+    const test::TempFolder folder;
+    Model::random(config, 3, {Head::kMaskedLm}).save(folder.path());
+    const io::SafeTensors files = io::SafeTensors::open(folder.path());
+    std::vector<io::TensorSource> sources;
+    for (const io::TensorInfo& t : files.tensors())
+      sources.push_back({t.name, t.shape, [&t = t](size_t first, std::span<float> out) {
+                           io::to_float(t, first, out);
+                           if (!t.name.ends_with("output.LayerNorm.weight")) return;
+                           for (size_t k : {7, 200})
+                             if (k >= first && k < first + out.size()) out[k - first] = 60;
+                         }});
+    const test::TempFolder large;
+    io::write_safetensors(large.path() / "model.safetensors", io::DType::kF32, sources);
+    std::filesystem::copy_file(folder.path() / "config.json", large.path() / "config.json");
+    const Model exact = Model::load(large.path());
+    const Packed batch = some_sentences(config);
+    const Model model = exact.quantized(batch.batch());
+    const Capture capture{.head = Head::kMaskedLm};
+    bertie::Run a(exact, 1), b(model, 1);
+    const Output &x = a.forward(batch.batch(), capture), &y = b.forward(batch.batch(), capture);
+    for (size_t t = 0; t < x.last_hidden.rows(); ++t) {
+      // Without the two large ones, which any model would get right.
+      std::vector<float> p(x.last_hidden[t].begin(), x.last_hidden[t].end());
+      std::vector<float> q(y.last_hidden[t].begin(), y.last_hidden[t].end());
+      for (size_t k : {7, 200}) p[k] = q[k] = 0;
+      EXPECT_GT(cosine(p, q), 0.998f) << "token " << t;
+      EXPECT_GT(cosine(x.logits[t], y.logits[t]), 0.995f) << "token " << t << (tied ? ", tied" : "");
+    }
+    // They are what stays exact.
+    const kernels::Int8Layer layer(weights_of(model).layer(1).qkv);
+    for (uint32_t k : {7u, 200u})
+      EXPECT_NE(std::find(layer.columns().begin(), layer.columns().end(), k), layer.columns().end()) << k;
+  }
+}
+
+TEST(ModelInInt8, WeightsThatAreNotFiniteAreErrors) {
+  const test::TempFolder folder, spoiled;
+  Model::random(kSmall, 3).save(folder.path());
+  const io::SafeTensors files = io::SafeTensors::open(folder.path());
+  for (const char* part : {"key.weight", "word_embeddings.weight"}) {
+    std::vector<io::TensorSource> sources;
+    for (const io::TensorInfo& t : files.tensors())
+      sources.push_back({t.name, t.shape, [&t = t, part](size_t first, std::span<float> out) {
+                           io::to_float(t, first, out);
+                           if (t.name.ends_with(part) && first == 0) out[3] = NAN;
+                         }});
+    io::write_safetensors(spoiled.path() / "model.safetensors", io::DType::kF32, sources);
+    std::filesystem::copy_file(folder.path() / "config.json", spoiled.path() / "config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    try {
+      Model::load(spoiled.path(), {.format = WeightFormat::kInt8});
+      ADD_FAILURE() << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("not finite"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(ModelInInt8, DoesNotLearnAndIsNotPruned) {
   const Model model = Model::random(kSmall, 3, {}, WeightFormat::kInt8);
   EXPECT_THROW(model.pruned(std::vector<WhichHead>{{0, 1}}), Error);
+  EXPECT_THROW(GradientRun(model, 1), Error);
   EXPECT_EQ(model.quantized(some_sentences(kSmall).batch()).format(), WeightFormat::kInt8);
   EXPECT_THROW(
       Model::random(kSmall, 3, {}, WeightFormat::kBFloat16).quantized(some_sentences(kSmall).batch()), Error);
@@ -158,6 +227,9 @@ TEST(ModelInInt8, FilesThatNobodyWroteAreErrors) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
+  refused("word_embeddings.weight", 0, -128);
+  refused("word_embeddings.weight", 5, 127);
+  refused("word_embeddings.weight_scale", 5, NAN);
   refused("query.weight", 0, -128);
   refused("query.weight", 5, 127);
   refused("query.weight_scale", 3, -1);

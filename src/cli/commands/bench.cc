@@ -37,7 +37,7 @@ std::vector<int32_t> random_ids(size_t count, size_t vocabulary) {
 std::string_view held_in(const Settings& settings) {
   switch (weight_format(settings)) {
     case WeightFormat::kFloat32:
-      break;
+      return " in fp32";
     case WeightFormat::kBFloat16:
       return " held in bf16";
     case WeightFormat::kInt8:
@@ -172,7 +172,7 @@ int bench_generate(const Settings& settings) {
   const std::vector<int32_t> prompt = random_ids(kPrompt, model.config().vocabulary);
   if (!settings.json)
     print(
-        "{}, a prompt of {} tokens and {} more, greedily, in fp32 with random weights{} ({})\n\n{:>8}{:>14}"
+        "{}, a prompt of {} tokens and {} more, greedily, with random weights{} ({})\n\n{:>8}{:>14}"
         "{:>14}{:>12}{:>10}\n",
         name, kPrompt, kNew, held_in(settings), instruction_set(), "threads", "prompt ms", "ms a token",
         "tokens/s", "GB/s");

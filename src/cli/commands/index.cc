@@ -53,9 +53,9 @@ int index_command(const Settings& settings) {
                             .how = fmt::format("prefix {}; texts of more than {} tokens are {}",
                                                in_quotes(settings.prefix.value_or("")), model.max_length(),
                                                settings.windows ? "in windows" : "cut") +
-                                   (weight_format(settings) == WeightFormat::kBFloat16 ? "; bf16"
-                                    : weight_format(settings) == WeightFormat::kInt8   ? "; int8"
-                                                                                       : ""),
+                                   (model.model().format() == WeightFormat::kBFloat16 ? "; bf16"
+                                    : model.model().format() == WeightFormat::kInt8   ? "; int8"
+                                                                                      : ""),
                             .work = describe_work(settings, Work::kRead)},
                            settings.resume);
   KeptIndex kept(settings, writer);
