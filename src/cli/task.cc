@@ -24,8 +24,8 @@ constexpr size_t kLeastBytes = size_t{1} << 10;  // at the end, so that no threa
 
 struct Over {};  // an error elsewhere ends the work
 
-Settings quiet_unless(bool speaks, Settings settings) {
-  settings.quiet |= !speaks;
+Settings with_quiet(Settings settings, bool quiet) {
+  settings.quiet = quiet;
   return settings;
 }
 
@@ -35,10 +35,11 @@ InputBlocks::InputBlocks(const Settings& settings, Inputs& inputs, const ForEach
     : inputs_(inputs),
       how_(how),
       share_(how.results ? how.results->share() : Share()),
+      quiet_(settings.quiet || share_.rank > 0),  // of several processes the first one speaks
       threads_(threads),
       few_(how.most > 1 && inputs.lines().total() > 0 &&
            inputs.lines().total() <= kLeastBytes * size_t(threads)),
-      progress_(quiet_unless(share_.rank == 0, settings), how.shows_results) {
+      progress_(with_quiet(settings, quiet_), how.shows_results) {
   if (share_.ranks != share_of(settings).ranks)
     throw UsageError("several processes were started, and this is work for one",
                      "without mpirun; or -o FILE");
@@ -63,7 +64,7 @@ void InputBlocks::skip_done() {
   inputs_.set_failed(done.failed);
   if (how_.cut) *how_.cut = done.cut;
   before_ = read_ = {inputs_.count(), double(inputs_.lines().done())};
-  if (done.inputs > 0 && share_.rank == 0)
+  if (done.inputs > 0 && !quiet_)
     report_problem(fmt::format("goes on behind {} {} that are done", with_commas(done.inputs), how_.what));
 }
 

@@ -70,6 +70,7 @@ class InputBlocks {
   Inputs& inputs_;
   ForEach how_;
   Share share_;
+  bool quiet_;
   int threads_;
   bool few_;                         // inputs: all are one block, for all threads
   std::optional<Error> error_;       // met while reading, and told after the block
