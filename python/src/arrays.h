@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,10 +32,11 @@ class Memory {
   explicit Memory(size_t size) : numbers_(new T[size]) {}
   T* data() const { return numbers_.get(); }
 
-  Array<T> release(std::initializer_list<size_t> shape) {
+  Array<T> release(std::span<const size_t> shape) {
     nb::capsule owner(numbers_.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return {numbers_.release(), shape, owner};
+    return {numbers_.release(), shape.size(), shape.data(), owner};
   }
+  Array<T> release(std::initializer_list<size_t> shape) { return release({shape.begin(), shape.size()}); }
 
  private:
   std::unique_ptr<T[]> numbers_;

@@ -75,8 +75,22 @@ Unpadded unpadded(const Ids& ids, const std::optional<Ids>& mask, const std::opt
   return out;
 }
 
+// What becomes an array of Python's when the GIL is there again.
+struct Padded {
+  Memory<float> numbers;
+  std::vector<size_t> shape;
+
+  Array<float> release() { return numbers.release(shape); }
+};
+
+nb::tuple release_all(std::vector<Padded>& all) {
+  nb::list arrays;
+  for (Padded& one : all) arrays.append(one.release());
+  return nb::tuple(arrays);
+}
+
 // Numbers of each token, (T, width), into (B, n, width).
-Array<float> padded_tokens(Matrix<const float> packed, const Unpadded& batch) {
+Padded padded_tokens(Matrix<const float> packed, const Unpadded& batch) {
   const size_t width = packed.cols();
   Memory<float> out(batch.rows * batch.columns * width);
   if (!batch.full()) std::fill_n(out.data(), batch.rows * batch.columns * width, 0.f);
@@ -85,22 +99,21 @@ Array<float> padded_tokens(Matrix<const float> packed, const Unpadded& batch) {
     for (int32_t t = batch.offsets[s]; t < batch.offsets[s + 1]; ++t, to += width)
       std::copy_n(packed.row(size_t(t)), width, to);
   }
-  return out.release({batch.rows, batch.columns, width});
+  return {std::move(out), {batch.rows, batch.columns, width}};
 }
 
 // Numbers of each sequence into (B, width).
-Array<float> padded_sequences(Matrix<const float> packed, const Unpadded& batch) {
+Padded padded_sequences(Matrix<const float> packed, const Unpadded& batch) {
   const size_t width = packed.cols();
   Memory<float> out(batch.rows * width);
   if (batch.sequences.size() < batch.rows) std::fill_n(out.data(), batch.rows * width, 0.f);
   for (size_t s = 0; s < batch.sequences.size(); ++s)
     std::copy_n(packed.row(s), width, out.data() + batch.sequences[s] * width);
-  return out.release({batch.rows, width});
+  return {std::move(out), {batch.rows, width}};
 }
 
 // A layer's weights into (B, H, n, n). Heads that were pruned have zeros.
-Array<float> padded_attention(const Output& output, size_t layer, const Config& config,
-                              const Unpadded& batch) {
+Padded padded_attention(const Output& output, size_t layer, const Config& config, const Unpadded& batch) {
   const size_t heads = config.heads, n = batch.columns;
   Memory<float> out(batch.rows * heads * n * n);
   if (!batch.full() || !config.pruned_heads.empty()) std::fill_n(out.data(), batch.rows * heads * n * n, 0.f);
@@ -111,7 +124,7 @@ Array<float> padded_attention(const Output& output, size_t layer, const Config& 
       float* to = out.data() + ((batch.sequences[s] * heads + h) * n + begin) * n + begin;
       for (size_t i = 0; i < weights.rows(); ++i, to += n) std::copy_n(weights.row(i), weights.cols(), to);
     }
-  return out.release({batch.rows, heads, n, n});
+  return {std::move(out), {batch.rows, heads, n, n}};
 }
 
 bool of_sequences(Head head) { return head == Head::kNextSentence || head == Head::kClassify; }
@@ -133,30 +146,29 @@ class Network {
                     .all_attention = attentions,
                     .head = head};
     capture.pooled = !head && model_.has_pooler();
-    Lease run(*this);
-    const Output* output = nullptr;
+    std::optional<Padded> last, pooled, logits;
+    std::vector<Padded> states, weights;
     {
       nb::gil_scoped_release free;
+      Lease run(*this);
       run->switch_off(heads_off);
-      output = &run->forward({.ids = batch.ids, .types = batch.types, .offsets = batch.offsets}, capture);
+      const Output& output =
+          run->forward({.ids = batch.ids, .types = batch.types, .offsets = batch.offsets}, capture);
+      if (last_hidden && !head) last = padded_tokens(output.last_hidden, batch);
+      if (capture.pooled) pooled = padded_sequences(output.pooled, batch);
+      if (head)
+        logits = of_sequences(*head) ? padded_sequences(output.logits, batch)
+                                     : padded_tokens(output.logits, batch);
+      for (const Matrix<const float>& one : output.hidden_states) states.push_back(padded_tokens(one, batch));
+      for (size_t l = 0; attentions && l < config.depth(); ++l)
+        weights.push_back(padded_attention(output, l, config, batch));
     }
     nb::dict out;
-    if (last_hidden && !head) out["last_hidden_state"] = padded_tokens(output->last_hidden, batch);
-    if (capture.pooled) out["pooler_output"] = padded_sequences(output->pooled, batch);
-    if (head)
-      out["logits"] = of_sequences(*head) ? padded_sequences(output->logits, batch)
-                                          : padded_tokens(output->logits, batch);
-    if (hidden_states) {
-      nb::list all;
-      for (const Matrix<const float>& states : output->hidden_states)
-        all.append(padded_tokens(states, batch));
-      out["hidden_states"] = nb::tuple(all);
-    }
-    if (attentions) {
-      nb::list all;
-      for (size_t l = 0; l < config.depth(); ++l) all.append(padded_attention(*output, l, config, batch));
-      out["attentions"] = nb::tuple(all);
-    }
+    if (last) out["last_hidden_state"] = last->release();
+    if (pooled) out["pooler_output"] = pooled->release();
+    if (logits) out["logits"] = logits->release();
+    if (hidden_states) out["hidden_states"] = release_all(states);
+    if (attentions) out["attentions"] = release_all(weights);
     return out;
   }
 
