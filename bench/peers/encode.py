@@ -17,6 +17,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -30,7 +31,7 @@ AVX2_SWITCHES = {"BERTIE_INSTRUCTIONS": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "D
 
 
 def tell(text):
-    print(text, file=sys.stderr, flush=True)
+    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 def enter_environment(venv):
@@ -150,8 +151,10 @@ class Comparison:
         self.running = {}  # (peer, variant): process
         self.exact, self.versions = {}, {}
         for peer in PEERS:
-            if peer in options.only:
-                self.start(peer, classes[peer].variants)
+            variants = [v for v in classes[peer].variants if {peer, f"{peer} {v}"} & set(options.only)]
+            if variants:
+                self.start(peer, variants)
+        tell(f"{model}: loaded")
         for key in list(self.running):
             self.attempt(key, lambda: self.exact.update({key: self.accuracy(*key)}))
 
@@ -326,7 +329,8 @@ def main():
     parser.add_argument("--build", type=folder, default=ROOT / "build", help="has bertie and libbertie.so (default: %(default)s)")
     parser.add_argument("--models-only", type=words(list(MODELS)), default=list(MODELS), metavar="MODEL,…")
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=SHAPES, help="BATCHxLENGTH, sst2x64, squadx64")
-    parser.add_argument("--only", type=words(PEERS), default=PEERS, metavar="PEER,…", help=", ".join(PEERS))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=PEERS, metavar="PEER,…",
+                        help=f"{', '.join(PEERS)}, or a variant of one: PyTorch fp32")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn, at least one run (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)

@@ -408,11 +408,11 @@ class Worker:
         np.save(to, self.peer.hidden(variant, texts))
 
     def bind(self, variant, shape, texts, way):
-        """Gets ready for a batch, warm. Where no way is given, tries all on a part of it and takes the quickest."""
-        way = tuple(way or self.quickest(variant, texts[:2 * GROUP] if len(texts) > 2 * GROUP else texts))
-        run = self.peer.bind(variant, way, texts)
-        run()
-        self.peer.bound[variant, shape] = run
+        """Gets ready for a batch, warmed on a part of it. Where no way is given, takes the one that is quickest there."""
+        part = texts[:2 * GROUP]
+        way = tuple(way or self.quickest(variant, part))
+        self.peer.bind(variant, way, part)()
+        self.peer.bound[variant, shape] = self.peer.bind(variant, way, texts)
         return way
 
     def quickest(self, variant, texts):
