@@ -1,4 +1,4 @@
-"""BERT encoders with random weights as ONNX files, in the forms that ONNX Runtime runs fastest.
+"""BERT encoders as ONNX files, in the forms that ONNX Runtime runs fastest.
 
 Two ways to write the same encoder with ONNX Runtime's fused operators:
     attention   one Attention operator a layer, with Q, K and V in one matrix product
@@ -8,10 +8,14 @@ Inputs: ids int32 [B, S] and, with a mask, mask int32 [B, S]; output: hidden flo
 """
 
 import dataclasses
+import json
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
+
+FORMS = ["attention", "multihead"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,50 +23,20 @@ class Shape:
     layers: int
     hidden: int
     heads: int
-    ffn: int
-    vocab: int = 30522
-    positions: int = 512
-    types: int = 2
-    eps: float = 1e-12
+    eps: float
 
-    def flops(self, lengths):
-        """2 per multiply-add of the matrix products and of attention, real tokens only."""
-        c, f = self.hidden, self.ffn
-        products = sum(lengths) * 2 * (4 * c * c + 2 * c * f)
-        attention = sum(2 * 2 * n * n * c for n in lengths)
-        return self.layers * (products + attention)
+    @staticmethod
+    def of(folder):
+        config = json.loads((folder / "config.json").read_text())
+        return Shape(config["num_hidden_layers"], config["hidden_size"], config["num_attention_heads"],
+                     config.get("layer_norm_eps", 1e-12))
 
 
-SHAPES = {"bert-base": Shape(12, 768, 12, 3072), "minilm": Shape(6, 384, 12, 1536)}
-FORMS = ["attention", "multihead"]
-
-
-def random_weights(shape, seed=1):
-    """By Hugging Face's names; matrices are (out, in)."""
-    random = np.random.default_rng(seed)
-    draw = lambda *size, scale=0.05: (random.standard_normal(size, np.float32) * scale).astype(np.float32)
-    c = shape.hidden
-    weights = {"embeddings.word_embeddings.weight": draw(shape.vocab, c),
-               "embeddings.position_embeddings.weight": draw(shape.positions, c),
-               "embeddings.token_type_embeddings.weight": draw(shape.types, c)}
-
-    def norm(name):
-        weights[name + ".weight"], weights[name + ".bias"] = 1 + draw(c), draw(c)
-
-    def dense(name, out, inner):
-        weights[name + ".weight"], weights[name + ".bias"] = draw(out, inner, scale=inner**-0.5), draw(out)
-
-    norm("embeddings.LayerNorm")
-    for i in range(shape.layers):
-        layer = f"encoder.layer.{i}."
-        for part in ["query", "key", "value"]:
-            dense(layer + "attention.self." + part, c, c)
-        dense(layer + "attention.output.dense", c, c)
-        norm(layer + "attention.output.LayerNorm")
-        dense(layer + "intermediate.dense", shape.ffn, c)
-        dense(layer + "output.dense", c, shape.ffn)
-        norm(layer + "output.LayerNorm")
-    return weights
+def weights_of(folder):
+    """By transformers' names for BertModel, in fp32; matrices are (out, in). Older files say gamma and beta."""
+    newer = lambda name: name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+    return {newer(name): value.astype(np.float32) for name, value in load_file(folder / "model.safetensors").items()
+            if np.issubdtype(value.dtype, np.floating)}
 
 
 class Graph:
@@ -121,16 +95,3 @@ def build(shape, weights, form, masked):
         list(g.constants.values()))
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def transformers_model(shape, weights):
-    """The same encoder in transformers, to compare with. Needs torch."""
-    import torch
-    from transformers import BertConfig, BertModel
-    config = BertConfig(vocab_size=shape.vocab, hidden_size=shape.hidden, num_hidden_layers=shape.layers,
-                        num_attention_heads=shape.heads, intermediate_size=shape.ffn, layer_norm_eps=shape.eps,
-                        max_position_embeddings=shape.positions, type_vocab_size=shape.types, attn_implementation="eager")
-    net = BertModel(config, add_pooling_layer=False).eval()
-    missing = net.load_state_dict({k: torch.from_numpy(v) for k, v in weights.items()}, strict=False)
-    assert not missing.unexpected_keys and all("position_ids" in k for k in missing.missing_keys), missing
-    return net

@@ -84,8 +84,8 @@ BERTIE_WORDS(bertie::Head, "'masked_lm', 'next_sentence', 'classify', 'tag', 'an
 BERTIE_WORDS(bertie::Truncate, "'longest_first', 'only_first', 'only_second'",
              {bertie::Truncate::kLongestFirst, "longest_first"}, {bertie::Truncate::kOnlyFirst, "only_first"},
              {bertie::Truncate::kOnlySecond, "only_second"})
-BERTIE_WORDS(bertie::WeightFormat, "'fp32', 'bf16'", {bertie::WeightFormat::kFloat32, "fp32"},
-             {bertie::WeightFormat::kBFloat16, "bf16"})
+BERTIE_WORDS(bertie::WeightFormat, "'fp32', 'bf16', 'int8'", {bertie::WeightFormat::kFloat32, "fp32"},
+             {bertie::WeightFormat::kBFloat16, "bf16"}, {bertie::WeightFormat::kInt8, "int8"})
 BERTIE_WORDS(bertie::Precision, "'fp32', 'fp16', 'bf16'", {bertie::Precision::kFloat32, "fp32"},
              {bertie::Precision::kFloat16, "fp16"}, {bertie::Precision::kBFloat16, "bf16"})
 BERTIE_WORDS(bertie::TaskKind, "'classify', 'pair', 'tag', 'answer'",

@@ -2,7 +2,7 @@
 // The mixed-length batch of `bertie bench encode`: 32 lengths in tokens, [CLS] and [SEP] included, as the
 // sentences of SST-2's development set (GLUE; 872 sentences of 4 to 55 tokens, mean 25.2) have them with
 // bert-base-uncased's vocabulary. They are the quantiles (i + 0.5) / 32, shuffled once: 805 tokens, or 1,568
-// when padded to the longest. bench/peers/ reads them from here too.
+// when padded to the longest.
 
 namespace bertie::cli {
 
