@@ -375,8 +375,8 @@ def load(model=None, *, threads=0, max_length=0, precision="fp32", strict=False,
     """A model by its name, from a folder, or, without either, the one that is part of Bertie.
 
     threads: that a call works with, 0: one for every core. max_length: tokens of a text, 0: as the model's files say.
-    precision: 'fp32', 'bf16' for half the memory, or 'int8' for a quarter of it, and faster. warning: told what is odd but does no harm; with strict it is an
-    Error. A name is looked for in the hub's cache; bertie.pull(name) brings it there.
+    precision: 'fp32', 'bf16' for half the memory, or 'int8' for a quarter of it, and faster. warning: told what is odd
+    but does no harm; with strict it is an Error. A name is looked for in the hub's cache; bertie.pull(name) brings it there.
     """
     name = EMBEDDED if model is None else str(model)
     loaded = _bertie.TextModel.load(name, threads, max_length, strict, precision, warning)
