@@ -288,7 +288,7 @@ def load(
     *,
     threads: int = 0,
     max_length: int = 0,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Literal["fp32", "bf16", "int8"] = "fp32",
     strict: bool = False,
     warning: Optional[Callable[[str], object]] = None,
 ) -> TextModel: ...

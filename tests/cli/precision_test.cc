@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "program.h"
+#include "support/temp_folder.h"
 
 using namespace bertie::test;
 

@@ -211,7 +211,7 @@ TEST(ModelInInt8, FilesThatNobodyWroteAreErrors) {
     for (const io::TensorInfo& t : files.tensors())
       sources.push_back({t.name, t.shape,
                          [&, &t = t](size_t first, std::span<float> out) {
-                           io::to_float(t, first, out);
+                           io::as_stored(t, first, out);
                            if (!t.name.ends_with(part) || found) return;
                            out[element] = value, found = true;
                          },
