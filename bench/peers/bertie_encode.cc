@@ -26,7 +26,8 @@ Encoder* bertie_open(const char* folder, int threads) try {
   return nullptr;
 }
 
-// The last hidden states, (offsets[sequences], C), in the encoder's memory until its next call; null on an error.
+// The last hidden states, (offsets[sequences], C), in the encoder's memory until its next call; null on an
+// error.
 const float* bertie_encode(Encoder* encoder, const int32_t* ids, const int32_t* offsets, int sequences) try {
   const auto tokens = static_cast<size_t>(offsets[sequences]);
   const bertie::Batch batch{.ids = {ids, tokens}, .offsets = {offsets, static_cast<size_t>(sequences) + 1}};
