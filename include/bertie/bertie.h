@@ -28,6 +28,7 @@
 #include "bertie/nearest.h"
 #include "bertie/npy.h"
 #include "bertie/prune.h"
+#include "bertie/quantize.h"
 #include "bertie/result_file.h"
 #include "bertie/results.h"
 #include "bertie/senses.h"

@@ -1,4 +1,4 @@
-// The table's chapter about heads: what they look at, without some of them, and for good.
+// The table's chapter about models without some heads, what heads look at, and models made smaller.
 #include "cli/options.h"
 
 namespace bertie::cli {
@@ -154,6 +154,29 @@ std::vector<Command> heads_commands() {
                     {"bertie prune -m sst2 sst2-pruned --share 0.3 --data SST-2/train.tsv",
                      "by a classifier's"}},
        .run = prune_command},
+      {.name = "quantize",
+       .words = "MODEL TO",
+       .most_words = 2,
+       .summary = "a model in 8-bit integers: a quarter of the size, and faster",
+       .about =
+           "Writes the folder TO, whole or not at all: the layers' weights and the word embeddings as "
+           "integers of 8 bits with a scale for each row; of each layer's inputs the few that are far "
+           "larger than the others, which BERT has, stay exact. Every command takes the folder. What was "
+           "lost is measured on texts that had no part in it, and printed.\n\n"
+           "--precision int8 of other commands does the same when they load a model. A quantized model "
+           "cannot learn, and cannot be pruned; transformers does not read it.",
+       .options =
+           {{.name = "data",
+             .argument = "FILE",
+             .help = "texts as the model will read them, one a line, some fifty of them; may be given again",
+             .standard = "sentences of Bertie's own",
+             .to = &Settings::files},
+            {.name = "force", .help = "replace the model in TO", .to = &Settings::force}},
+       .examples = {{"bertie quantize bert-base-uncased bert-int8", "440 MB become 118"},
+                    {"bertie quantize my-model my-model-int8 --data texts.txt",
+                     "measured on texts of its own kind"},
+                    {"bertie classify -m my-model-int8 \"A fine film.\"", "then as any other model"}},
+       .run = quantize_command},
   };
 }
 

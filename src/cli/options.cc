@@ -446,29 +446,6 @@ std::vector<Command> other_commands() {
                     {"bertie convert old.safetensors new --drop-unknown --json",
                      "what is left out, as JSON"}},
        .run = convert_command},
-      {.name = "quantize",
-       .words = "MODEL TO",
-       .most_words = 2,
-       .summary = "a model in 8-bit integers: a quarter of the size, and faster",
-       .about =
-           "Writes the folder TO, whole or not at all: the layers' weights and the word embeddings as "
-           "integers of 8 bits with a scale for each row; of each layer's inputs the few that are far "
-           "larger than the others, which BERT has, stay exact. Every command takes the folder. What was "
-           "lost is measured on texts that had no part in it, and printed.\n\n"
-           "--precision int8 of other commands does the same when they load a model. A quantized model "
-           "cannot learn, and cannot be pruned; transformers does not read it.",
-       .options =
-           {{.name = "data",
-             .argument = "FILE",
-             .help = "texts as the model will read them, one a line, some fifty of them; may be given again",
-             .standard = "sentences of Bertie's own",
-             .to = &Settings::files},
-            {.name = "force", .help = "replace the model in TO", .to = &Settings::force}},
-       .examples = {{"bertie quantize bert-base-uncased bert-int8", "440 MB become 118"},
-                    {"bertie quantize my-model my-model-int8 --data texts.txt",
-                     "measured on texts of its own kind"},
-                    {"bertie classify -m my-model-int8 \"A fine film.\"", "then as any other model"}},
-       .run = quantize_command},
       {.name = "bench",
        .words = "WHAT [PATH]",
        .most_words = 2,

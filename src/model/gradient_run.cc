@@ -22,7 +22,9 @@ struct GradientRun::State {
 GradientRun::GradientRun(const Model& model, int threads) : state_(std::make_unique<State>(model, threads)) {
   const Weights& w = state_->w;
   if (w.format != WeightFormat::kFloat32)
-    throw Error("gradients need weights in fp32, and this model's are not",
+    throw Error(w.format == WeightFormat::kInt8
+                    ? "gradients need weights in fp32, and this model's are in int8"
+                    : "gradients need weights in fp32, and this model's are in bf16",
                 "load it in fp32; of a quantized model, the one that it was made from", "precision");
   if (!w.config.attention.is_standard(w.config.causal()))
     throw Error("gradients of attention's weights are for softmax(Q·Kᵀ/√D)·V over all tokens",

@@ -59,6 +59,7 @@ inline const std::map<std::string, std::string, std::less<>> kRoomOfPublicHeader
     {"nearest.h", "core"},
     {"npy.h", "io"},
     {"prune.h", "tasks"},
+    {"quantize.h", "tasks"},
     {"result_file.h", "io"},
     {"results.h", "tasks"},
     {"senses.h", "explain"},
