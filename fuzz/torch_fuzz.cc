@@ -3,12 +3,14 @@
 #include <cstdint>
 
 #include "bertie/error.h"
-#include "check_torch.h"
+#include "check_tensors.h"
+#include "io/torch_file.h"
 #include "refused.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    bertie::io::check_torch({reinterpret_cast<const std::byte*>(data), size});
+    const std::span file(reinterpret_cast<const std::byte*>(data), size);
+    bertie::io::check_tensors(bertie::io::torch_tensors(file, "file").tensors);
   } catch (const bertie::Error&) {
     return kRefused;
   }

@@ -1,8 +1,8 @@
 #pragma once
-// A checkpoint under old names, in another precision or in an .npz file, to a folder that Bertie and
+// A checkpoint under old names, in another precision or another program's format, to a folder that Bertie and
 // transformers load. Streams: a tensor at a time is in memory. docs/converting.md says what is read.
 //
-//   bertie::convert({.from = "bert_model.npz", .to = "bert", .config = "bert_config.json"});
+//   bertie::convert({.from = "uncased_L-12_H-768_A-12/bert_model.ckpt", .to = "bert"});
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,7 +16,7 @@
 namespace bertie {
 
 struct ConvertOptions {
-  std::filesystem::path from;               // a model folder, .safetensors, .safetensors.index.json or .npz
+  std::filesystem::path from;               // a model folder, or a file of weights
   std::filesystem::path to;                 // a folder, written whole or not at all
   std::filesystem::path config = {};        // a config.json; empty: the one beside the tensors
   std::optional<Precision> precision = {};  // of the new file; nothing: as stored (float64 becomes float32)

@@ -402,18 +402,19 @@ std::vector<Command> other_commands() {
        .words = "FROM TO",
        .most_words = 2,
        .summary = "a checkpoint to a folder of safetensors, under today's names",
-       .about = "Reads a model folder, a .safetensors file, one that torch.save wrote (.bin, .pt, .pth), an "
-                "index of "
-                "shards (.index.json), or an .npz file, "
-                "and writes the folder TO, whole or not at all: model.safetensors, config.json, the "
-                "tokenizer, and the modules of a sentence-transformers model.\n\n"
-                "Tensors get the names that transformers gives them today. Known are the names of Google's "
-                "BERT and ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The "
-                "optimizer's state, buffers and copies of tied tensors are left out. A tensor that the "
-                "model has no use for is an error, unless --drop or --drop-unknown leaves it out.\n\n"
-                "A pickle is read as data: it may make tensors, and a call to anything else is an error. "
-                "TensorFlow, Keras, Flax and ONNX files are not read; the error says "
-                "which lines of Python make a file that is.",
+       .about =
+           "Reads a model folder, a .safetensors file, one that torch.save wrote (.bin, .pt, .pth), an "
+           "index of shards (.index.json), a TensorFlow checkpoint (model.ckpt, of model.ckpt.index), an "
+           ".onnx or an .npz file, and writes the folder TO, whole or not at all: model.safetensors, "
+           "config.json, the "
+           "tokenizer, and the modules of a sentence-transformers model.\n\n"
+           "Tensors get the names that transformers gives them today. Known are the names of Google's "
+           "BERT and ALBERT and OpenAI's GPT-2 in TensorFlow, and of early PyTorch checkpoints. The "
+           "optimizer's state, buffers and copies of tied tensors are left out. A tensor that the "
+           "model has no use for is an error, unless --drop or --drop-unknown leaves it out.\n\n"
+           "A pickle is read as data: it may make tensors, and a call to anything else is an error. Of an "
+           "ONNX graph the weights are found again, unless they are 8-bit integers or fused. Keras and Flax "
+           "files are not read; the error says which lines of Python make a file that is.",
        .options = {{.name = "dtype",
                     .argument = "TYPE",
                     .help = "numbers of the new file",
@@ -441,8 +442,7 @@ std::vector<Command> other_commands() {
                     .to = &Settings::drop_unknown},
                    {.name = "force", .help = "replace the model in TO", .to = &Settings::force}},
        .examples = {{"bertie convert all-MiniLM-L6-v2 minilm-fp16 --dtype fp16", "half the size"},
-                    {"bertie convert bert_model.npz bert --config bert_config.json",
-                     "Google's names, from TensorFlow"},
+                    {"bertie convert uncased_L-12_H-768_A-12 bert", "Google's folder, from TensorFlow"},
                     {"bertie convert old.safetensors new --drop-unknown --json",
                      "what is left out, as JSON"}},
        .run = convert_command},

@@ -8,6 +8,7 @@
 #include "bertie/error.h"
 #include "io/json.h"
 #include "io/model_file_names.h"
+#include "io/tensorflow_checkpoint.h"
 
 namespace bertie::io {
 namespace {
@@ -17,7 +18,6 @@ std::string in_folder(const std::string& folder, std::string_view file) {
 }
 
 constexpr std::string_view kPickle = "a pickle of more than tensors, which can run any code when it is read";
-constexpr std::string_view kTensorFlow = "a part of a TensorFlow checkpoint";
 constexpr std::string_view kToSafetensors =
     "in Python: import torch; from safetensors.torch import save_file; "
     "save_file({k: v.contiguous().clone() for k, v in torch.load(\"FILE\", weights_only=True).items()}, "
@@ -32,13 +32,11 @@ constexpr std::string_view kFromTransformers =
 
 constexpr OtherFormat kOtherFormats[] = {
     {".pkl", kPickle, kToSafetensors},
-    {".ckpt", "a TensorFlow checkpoint or a pickle", kFromTensorFlow},
-    {".index", kTensorFlow, kFromTensorFlow},
-    {".meta", kTensorFlow, kFromTensorFlow},
-    {".data-00000-of-00001", kTensorFlow, kFromTensorFlow},
+    {".ckpt", "a pickle, or a TensorFlow checkpoint of before 2016", kFromTensorFlow},
+    {".meta", "the graph beside a TensorFlow checkpoint, whose tensors are in .index and .data files",
+     kFromTensorFlow},
     {".h5", "a Keras file", kFromTransformers},
     {".msgpack", "a Flax file", kFromTransformers},
-    {".onnx", "a graph whose weights have lost their names", kFromTransformers},
 };
 
 [[noreturn]] void refuse(const ModelFiles& files, const std::string& folder) {
@@ -55,11 +53,9 @@ constexpr OtherFormat kOtherFormats[] = {
       "AutoTokenizer, then load DIR; docs/models.md has more",
       files.name());
   for (const OtherFormat& format : kOtherFormats)
-    refuse_if_there(format.ending, format.what,
-                    format.ending == ".onnx"
-                        ? "the model it was exported from, which mostly has model.safetensors"
-                        : by_transformers);
-  refuse_if_there(".npz", "NumPy's format", "download the file, then `convert` it");
+    refuse_if_there(format.ending, format.what, by_transformers);
+  for (const auto& [ending, what] : {std::pair(".npz", "NumPy's format"), {".onnx", "an ONNX graph"}})
+    refuse_if_there(ending, what, "download the file, then `convert` it");
   throw Error(fmt::format("{} has no weights: neither {} nor {} is in {}", files.name(), kWeightsFile,
                           kWeightsIndexFile, folder.empty() ? "it" : quote(folder)),
               "a model with safetensors");
@@ -74,6 +70,14 @@ void add_shards(const ModelFiles& files, const std::string& folder, const std::s
       throw Error(fmt::format("{} names {}, which is missing", files.name_of(index), quote(shard)));
     wanted.push_back(shard);
   }
+}
+
+// "bert_model.ckpt.data-00000-of-00001" for bert_model.ckpt.index; which of them must be there, the index
+// says.
+void add_data_files(const ModelFiles& files, const std::string& index, std::vector<std::string>& wanted) {
+  const std::string start = index.substr(0, index.rfind('.')) + ".data-";
+  for (const std::string& file : files.list())
+    if (file.starts_with(start)) wanted.push_back(file);
 }
 
 }  // namespace
@@ -148,7 +152,24 @@ std::string transformer_folder(const ModelFiles& files) {
 std::string weights_file(const ModelFiles& files, const std::string& folder) {
   for (std::string_view file : kWeightsFiles)
     if (files.has(in_folder(folder, file))) return in_folder(folder, file);
-  return "";
+  std::string found;
+  for (const std::string& file : files.list()) {
+    const std::string_view name =
+        std::string_view(file).substr(std::min(file.size(), in_folder(folder, "").size()));
+    const bool here = file.starts_with(in_folder(folder, "")) && name.find('/') == name.npos;
+    if (!is_tensorflow_index(file) || (!here && file != in_folder(folder, "variables/variables.index")))
+      continue;
+    if (!found.empty()) return "";
+    found = file;
+  }
+  return found;
+}
+
+std::string_view config_file(const ModelFiles& files) {
+  if (!files.has(kConfigFile))
+    for (std::string_view file : kGoogleConfigFiles)
+      if (files.has(file)) return file;
+  return kConfigFile;
 }
 
 std::vector<std::string> files_read(const ModelFiles& files) {
@@ -167,6 +188,7 @@ std::vector<std::string> files_read(const ModelFiles& files) {
     if (weights.empty()) continue;
     found.push_back(weights);
     if (weights.ends_with(".json")) add_shards(files, folder, weights, found);
+    if (is_tensorflow_index(weights)) add_data_files(files, weights, found);
   }
   return found;
 }

@@ -16,8 +16,11 @@ std::vector<std::string> module_folders(const ModelFiles& files);
 // That of the transformer; the top where modules.json does not begin with one, or is not as it should be.
 std::string transformer_folder(const ModelFiles& files);
 
-// The file of weights in a folder ("" is the top): a file, or an index of shards; "" where there is none.
+// The file of weights in a folder ("" is the top): a file, an index of shards, or that of a TensorFlow
+// checkpoint; "" where there is none, or where there are several checkpoints.
 std::string weights_file(const ModelFiles& files, const std::string& folder = "");
+// config.json, or the file that Google's folders have instead of it; the former where there is neither.
+std::string_view config_file(const ModelFiles& files);
 
 // Configuration, tokenizer and weights, as far as they are there. `wanted_files` throws Error where there are
 // no weights that can be read: it says what there is instead and how to convert that.

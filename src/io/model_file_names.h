@@ -7,11 +7,13 @@
 namespace bertie::io {
 
 inline constexpr std::string_view kConfigFile = "config.json";
+// What Google's own folders have instead, beside a TensorFlow checkpoint.
+inline constexpr std::string_view kGoogleConfigFiles[] = {"bert_config.json", "albert_config.json"};
 inline constexpr std::string_view kWeightsFile = "model.safetensors";
 inline constexpr std::string_view kWeightsIndexFile = "model.safetensors.index.json";  // of shards
 inline constexpr std::string_view kTorchFile = "pytorch_model.bin";  // what torch.save wrote
 inline constexpr std::string_view kTorchIndexFile = "pytorch_model.bin.index.json";
-// Weights: the first of these that is there.
+// Weights: the first of these that is there; without any, a TensorFlow checkpoint (tensorflow_checkpoint.h).
 inline constexpr std::string_view kWeightsFiles[] = {kWeightsFile, kWeightsIndexFile, kTorchFile,
                                                      kTorchIndexFile};
 inline constexpr std::string_view kGenerationConfigFile = "generation_config.json";

@@ -6,6 +6,7 @@
 
 #include "bertie/error.h"
 #include "io/file.h"
+#include "io/model_contents.h"
 #include "io/model_file_names.h"
 
 namespace bertie {
@@ -102,7 +103,7 @@ std::string ModelFiles::name_of(std::string_view file) const {
   return source_->name_of(below_ + std::string(file));
 }
 bool ModelFiles::exists() const { return source_->exists(); }
-bool ModelFiles::is_model() const { return has(io::kConfigFile) || has(io::kModulesFile); }
+bool ModelFiles::is_model() const { return has(io::config_file(*this)) || has(io::kModulesFile); }
 bool ModelFiles::has(std::string_view file) const { return source_->has(below_ + std::string(file)); }
 FileBytes ModelFiles::read(std::string_view file) const { return source_->read(below_ + std::string(file)); }
 

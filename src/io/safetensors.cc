@@ -14,6 +14,8 @@
 #include "io/json.h"
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
+#include "io/onnx.h"
+#include "io/tensorflow_checkpoint.h"
 #include "io/torch_file.h"
 
 namespace bertie::io {
@@ -288,12 +290,27 @@ SafeTensors SafeTensors::open(const ModelFiles& files) {
   return file.ends_with(".index.json") ? open_shards(files, file) : open_file(files, file);
 }
 
+SafeTensors SafeTensors::with(std::vector<TensorInfo> tensors,
+                              std::vector<std::vector<std::byte>> copies) && {
+  std::ranges::sort(tensors, {}, &TensorInfo::name);
+  tensors_ = std::move(tensors);
+  std::ranges::move(copies, std::back_inserter(copies_));
+  return std::move(*this);
+}
+
 SafeTensors SafeTensors::open_file(const ModelFiles& files, std::string_view file) {
   FileBytes bytes = files.read(file);
   SafeTensors result;
   if (is_torch_file(file)) {
     TorchTensors torch = torch_tensors(bytes.bytes, files.name_of(file));
     result.tensors_ = std::move(torch.tensors), result.copies_ = std::move(torch.copies);
+  } else if (is_onnx_file(file)) {
+    OnnxTensors all = onnx_tensors(files, file);
+    result.tensors_ = std::move(all.tensors), result.files_ = std::move(all.files);
+    result.copies_ = std::move(all.copies);
+  } else if (is_tensorflow_index(file)) {
+    TensorFlowTensors all = tensorflow_tensors(files, file);
+    result.tensors_ = std::move(all.tensors), result.files_ = std::move(all.files);
   } else {
     result = from_memory(bytes.bytes, files.name_of(file));
   }
@@ -326,6 +343,17 @@ const TensorInfo* SafeTensors::find(std::string_view name) const {
   auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
                              [](const TensorInfo& info, std::string_view n) { return info.name < n; });
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+std::vector<std::byte> transposed(const TensorInfo& matrix) {
+  const size_t rows = matrix.shape[0], cols = matrix.shape[1], size = size_of(matrix.dtype);
+  std::vector<std::byte> out(matrix.data.size());
+  constexpr size_t kBlock = 32;  // columns whose pieces stay in the cache
+  for (size_t first = 0; first < cols; first += kBlock)
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t c = first; c < std::min(first + kBlock, cols); ++c)
+        std::memcpy(&out[(c * rows + r) * size], &matrix.data[(r * cols + c) * size], size);
+  return out;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 // Tensors in safetensors files: one file, or several shards behind model.safetensors.index.json. Files that
-// torch.save wrote are taken, too, where there is nothing else (torch_file.h).
+// torch.save wrote (torch_file.h) and TensorFlow's checkpoints (tensorflow_checkpoint.h) are taken, too,
+// where there is nothing else.
 //
 // A file is 8 bytes of header length, a JSON header that gives each tensor's dtype, shape and byte range,
 // and the bytes. Nothing in it is trusted. After open():
@@ -63,8 +64,8 @@ inline constexpr size_t kMaxTensorName = 512;
 
 class SafeTensors {
  public:
-  // A .safetensors file or one of torch.save, an index of such, or files with one of kWeightsFiles among them
-  // (the first wins).
+  // A .safetensors file or one of torch.save, an index of such, that of a TensorFlow checkpoint, an .onnx
+  // file, or files with weights among them (weights_file says which).
   static SafeTensors open(const ModelFiles& files);
 
   // The same for a file that is already in memory and outlives the result; errors call it `name`.
@@ -72,6 +73,9 @@ class SafeTensors {
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // sorted by name
   const TensorInfo* find(std::string_view name) const;                 // null where there is none
+
+  // Others in their place, made of these: in the same files, or in `copies`.
+  SafeTensors with(std::vector<TensorInfo> tensors, std::vector<std::vector<std::byte>> copies) &&;
 
  private:
   static SafeTensors open_file(const ModelFiles& files, std::string_view file);
@@ -81,6 +85,9 @@ class SafeTensors {
   std::vector<std::vector<std::byte>> copies_;  // of tensors that do not lie in a file as they are
   std::vector<TensorInfo> tensors_;
 };
+
+// A matrix of any dtype the other way round: column by column.
+std::vector<std::byte> transposed(const TensorInfo& matrix);
 
 // Elements first .. first + out.size() - 1 of an F32, F16 or BF16 tensor, in the file's (row-major) order.
 // Another dtype, or elements that the tensor does not have, is an Error.

@@ -13,6 +13,7 @@
 #include "model/heads.h"
 #include "model/nearby.h"
 #include "model/parameters.h"
+#include "model/rename.h"
 #include "model/transformer_weights.h"
 #include "model/trunk.h"
 
@@ -138,8 +139,8 @@ class ModelLearner final : public NetworkLearner<Weights> {
   }
 
   std::vector<std::string> load(const ModelFiles& files, const LearnerLoad& how) override {
-    const io::SafeTensors tensors = io::SafeTensors::open(files);
     const Family& f = *w_.family;
+    const io::SafeTensors tensors = open_weights(files, f.model_type);
     Checkpoint checkpoint(tensors, files.name(), f.prefix, std::string(f.embeddings.word) + ".weight");
     const std::string pooler = std::string(f.prefix) + std::string(f.pooler);
     return load_parameters(names_in(how.layers), checkpoint, [&](const TensorSpec& t, bool there) {

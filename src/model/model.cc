@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "io/model_file_names.h"
+#include "io/model_contents.h"
 #include "model/prune.h"
 #include "model/quantize.h"
+#include "model/rename.h"
 #include "model/weights.h"
 
 namespace bertie {
@@ -79,8 +80,8 @@ Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
   if (!files.exists())
     throw Error(fmt::format("no model at {}", files.name()),
                 "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
-  auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
-  w->files = io::SafeTensors::open(files);
+  auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::config_file(files)));
+  w->files = open_weights(files, w->config.model_type);
   const std::string anchor = std::string(w->family->embeddings.word) + ".weight";
   const std::string_view prefix = w->family->prefix;
   const io::TensorInfo* const word =

@@ -1,8 +1,16 @@
 #include "model/rename.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
+
+#include "bertie/error.h"
+#include "io/model_contents.h"
+#include "io/quote.h"
+#include "io/tensorflow_checkpoint.h"
 
 namespace bertie {
 namespace {
@@ -154,6 +162,29 @@ Renamed rename_tensor(std::string_view name, std::string_view model_type) {
                                        : from_google_bert(std::move(text));
   if (is_buffer(r.name)) return {.name = {}, .dropped = "a buffer that the model makes itself"};
   return r;
+}
+
+io::SafeTensors open_weights(const ModelFiles& files, std::string_view model_type) {
+  io::SafeTensors stored = io::SafeTensors::open(files);
+  if (!io::is_tensorflow_index(files.only().empty() ? io::weights_file(files) : files.only())) return stored;
+  std::vector<io::TensorInfo> tensors;
+  std::vector<std::vector<std::byte>> copies;
+  for (io::TensorInfo t : stored.tensors()) {
+    const Renamed r = rename_tensor(t.name, model_type);
+    if (r.name.empty()) continue;
+    if (r.squeezed && t.shape.size() > 2) std::erase(t.shape, size_t{1});
+    if (r.transposed) {
+      if (t.shape.size() != 2)
+        throw Error(fmt::format("{}: tensor {} has {} dimensions; a kernel has 2", files.name(),
+                                io::quote(t.name), t.shape.size()));
+      copies.push_back(io::transposed(t));
+      t.data = copies.back();
+      std::swap(t.shape[0], t.shape[1]);
+    }
+    t.name = r.name;
+    tensors.push_back(std::move(t));
+  }
+  return std::move(stored).with(std::move(tensors), std::move(copies));
 }
 
 }  // namespace bertie

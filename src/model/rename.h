@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/safetensors.h"
+
 namespace bertie {
 
 struct Renamed {
@@ -22,6 +24,10 @@ struct Renamed {
 
 // Today's name for a tensor of a model of this type ("bert", "gpt2", …). A name of today stays as it is.
 Renamed rename_tensor(std::string_view name, std::string_view model_type);
+
+// The tensors of a model of this type under today's names, whatever they are stored as: a TensorFlow
+// checkpoint's are renamed and transposed here, in memory; others are as they lie.
+io::SafeTensors open_weights(const ModelFiles& files, std::string_view model_type);
 
 // Whether it is a tensor that older versions stored although the model makes it itself.
 bool is_buffer(std::string_view name);

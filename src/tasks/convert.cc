@@ -101,6 +101,7 @@ class Converter {
 
   Conversion run() {
     std::error_code error;
+    find_checkpoint();
     if (!fs::exists(c_.from, error)) {
       const ModelFiles files(c_.from.string());
       if (!files.folder()) return run_unpacked(files);
@@ -113,6 +114,10 @@ class Converter {
         tensors_at_ = source_ / below;
     beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
     if (beside_.empty()) beside_ = ".";
+    // onnx/model.onnx and variables/variables.index are in a folder of their own, below the rest.
+    if (const ModelFiles above(beside_ / "..");
+        source_.empty() && !ModelFiles(beside_).is_model() && above.is_model())
+      beside_ /= "..";
     refuse_own_folder();
     if (!c_.vocabulary.empty()) choose_tokens();
     inputs_ = open_tensors(tensors_at_);
@@ -137,6 +142,16 @@ class Converter {
   }
 
  private:
+  // A TensorFlow checkpoint is known by what its files' names have in common: model.ckpt, of
+  // model.ckpt.index.
+  void find_checkpoint() {
+    std::error_code error;
+    const std::string name = c_.from.string();
+    const std::string prefix = name.substr(0, name.rfind(".data-"));
+    if ((prefix != name || !fs::exists(c_.from, error)) && fs::exists(prefix + ".index", error))
+      c_.from = prefix + ".index";
+  }
+
   // Of a model that is part of the program. Errors are about that, and not about where its files were put.
   Conversion run_unpacked(const ModelFiles& files) {
     const TemporaryFolder folder;
@@ -216,11 +231,8 @@ class Converter {
   void write_config(const fs::path& model) {
     fs::path file = c_.config;
     std::error_code error;
-    if (file.empty())
-      for (const std::string_view name :
-           {io::kConfigFile, std::string_view("bert_config.json"), std::string_view("albert_config.json")})
-        if (file.empty() && fs::exists(beside_ / name, error)) file = beside_ / name;
-    if (file.empty())
+    if (file.empty()) file = beside_ / io::config_file(beside_);
+    if (c_.config.empty() && !fs::exists(file, error))
       throw Error(fmt::format("no {} in {}", io::kConfigFile, beside_.string()),
                   "name one (`config`), with the model's shape as transformers or Google's BERT writes it");
     config_at_ = file;
@@ -432,6 +444,7 @@ class Converter {
         if (name != io::kConfigFile && name != io::kModulesFile && name != io::kSentenceTransformersFile &&
             (tokens_.empty() || !is_of_vocabulary(name)))
           copy(beside_ / name, model / name);
+      write_case(model);
       return write_vocabulary(model);
     }
     const std::string below = io::transformer_folder(source_);
@@ -440,10 +453,25 @@ class Converter {
       const fs::path name = file;
       if (!tokens_.empty() && is_of_vocabulary(name.filename().string())) continue;
       const bool weights = !io::is_small_model_file(name.filename().string());
-      const bool is_new = name.parent_path() == below && (weights || name.filename() == io::kConfigFile);
+      const bool of_transformer =
+          name.parent_path() == below || name.parent_path() == fs::path(below) / "variables";
+      const bool is_new = of_transformer && (weights || name.filename() == io::kConfigFile);
       if (!is_new) copy(source_ / name, folder / name);
     }
+    write_case(model);
     write_vocabulary(model);
+  }
+
+  // Google's folders do not say that text keeps its capitals; other programs would make small letters of
+  // them.
+  void write_case(const fs::path& model) const {
+    std::error_code error;
+    if (!fs::exists(model / io::kWordPieceFile, error) || fs::exists(model / io::kTokenizerFile, error) ||
+        fs::exists(model / io::kTokenizerConfigFile, error) || Tokenizer::load(beside_).lowercase())
+      return;
+    io::AtomicFile out(model / io::kTokenizerConfigFile);
+    out.write("{\n  \"do_lower_case\": false\n}\n");
+    out.commit();
   }
 
   // Files that say which token has which number.

@@ -4,8 +4,9 @@
 
 #include "bertie/error.h"
 #include "io/model_contents.h"
-#include "io/model_file_names.h"
 #include "io/npz.h"
+#include "io/onnx.h"
+#include "io/tensorflow_checkpoint.h"
 #include "io/torch_file.h"
 
 namespace bertie {
@@ -23,22 +24,24 @@ namespace {
                           format.python.substr(at + word.size())));
 }
 
-// A folder without safetensors: its .npz, or the reason why what is there is not read.
+// A folder's weights; without any that every command reads, its one file that can be converted, or the reason
+// why what is there is not read.
 fs::path in_folder(const fs::path& folder) {
+  if (const std::string file = io::weights_file(folder); !file.empty()) return folder / file;
   std::error_code error;
-  for (std::string_view file : io::kWeightsFiles)
-    if (fs::exists(folder / file, error)) return folder / file;
-  std::vector<fs::path> npz, unread;
+  std::vector<fs::path> read, unread;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".npz") npz.push_back(entry.path());
-    if (io::other_format(entry.path().string())) unread.push_back(entry.path());
+    const std::string file = entry.path().string();
+    if (entry.path().extension() == ".npz" || io::is_onnx_file(file) || io::is_tensorflow_index(file))
+      read.push_back(entry.path());
+    if (io::other_format(file)) unread.push_back(entry.path());
   }
-  if (npz.size() == 1) return npz[0];
-  if (npz.empty() && !unread.empty()) refuse(unread[0], *io::other_format(unread[0].string()));
+  if (read.size() == 1) return read[0];
+  if (read.empty() && !unread.empty()) refuse(unread[0], *io::other_format(unread[0].string()));
   throw Error(
       fmt::format("no model.safetensors in {}{}", folder.string(),
-                  npz.empty() ? "" : ", and more than one .npz file"),
-      npz.empty() ? "give a folder with config.json and model.safetensors in it" : "name one of them");
+                  read.empty() ? "" : ", and more than one other file of weights"),
+      read.empty() ? "give a folder with config.json and model.safetensors in it" : "name one of them");
 }
 
 }  // namespace
@@ -55,10 +58,12 @@ std::vector<InputTensor> open_tensors(const fs::path& path) {
     return tensors;
   }
   const std::string name = path.string();
-  if (!name.ends_with(".safetensors") && !name.ends_with(".index.json") && !io::is_torch_file(name))
-    throw Error(
-        fmt::format("cannot convert {}: neither a folder, nor .safetensors, .bin, .pt, .pth or .npz", name),
-        "docs/converting.md says what is read");
+  if (!name.ends_with(".safetensors") && !name.ends_with(".index.json") && !io::is_torch_file(name) &&
+      !io::is_tensorflow_index(name) && !io::is_onnx_file(name))
+    throw Error(fmt::format("cannot convert {}: neither a folder, nor .safetensors, .bin, .pt, .pth, .index, "
+                            ".onnx or .npz",
+                            name),
+                "docs/converting.md says what is read");
   auto files = std::make_shared<const io::SafeTensors>(io::SafeTensors::open(path));
   for (const io::TensorInfo& t : files->tensors())
     tensors.push_back({t.name, t.dtype, t.shape, t.elements(),

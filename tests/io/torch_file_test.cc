@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../fuzz/check_torch.h"
+#include "../fuzz/check_tensors.h"
 #include "bertie/error.h"
 #include "core/random.h"
 #include "support/data.h"
@@ -99,7 +99,8 @@ TEST(TorchFile, ThatIsDamagedIsAnErrorOrStillWhole) {
     ASSERT_GT(whole.size(), 500u);
     for (size_t size = 0; size < whole.size(); ++size) {
       const std::string cut = whole.substr(0, size);
-      EXPECT_THROW(check_torch(as_bytes(cut)), Error) << name << " cut at " << size;
+      EXPECT_THROW(check_tensors(torch_tensors(as_bytes(cut), "file").tensors), Error)
+          << name << " cut at " << size;
     }
     Random random(3);
     for (int i = 0; i < 20'000; ++i) {
@@ -107,7 +108,7 @@ TEST(TorchFile, ThatIsDamagedIsAnErrorOrStillWhole) {
       for (uint32_t changes = 1 + random.below(3); changes > 0; --changes)
         bad[random.below(uint32_t(bad.size()))] = char(random.below(256));
       try {
-        check_torch(as_bytes(bad));
+        check_tensors(torch_tensors(as_bytes(bad), "file").tensors);
       } catch (const Error&) {
       }
     }

@@ -8,6 +8,7 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
+#include "bertie/tokenizer.h"
 #include "io/half.h"
 #include "io/safetensors_writer.h"
 #include "support/data.h"
@@ -69,6 +70,86 @@ TEST(Convert, TensorFlowsNamesBecomeTransformersFilesByteForByte) {
     EXPECT_EQ(entries(folder.path()), 1u);
     EXPECT_NO_THROW(Model::load(to));
   }
+}
+
+TEST(Convert, TensorFlowsOwnFilesAreReadLikeTheirNumbersInNpz) {
+  const test::TempFolder folder;
+  for (const std::string name : {"bert", "albert"}) {
+    SCOPED_TRACE(name);
+    const fs::path from = golden("tensorflow") / name, prefix = from / (name + "_model.ckpt");
+    const std::string expected = read_all(golden("convert") / name / "expected.safetensors");
+    int i = 0;
+    for (const fs::path& given : {from, prefix, fs::path(prefix.string() + ".index"),
+                                  fs::path(prefix.string() + ".data-00000-of-00001")}) {
+      const fs::path to = folder.path() / (name + std::to_string(i++));
+      const Conversion converted = convert({.from = given, .to = to});
+      EXPECT_TRUE(read_all(to / "model.safetensors") == expected) << given;
+      EXPECT_EQ(converted.files, (std::vector<std::string>{"config.json", "model.safetensors"}));
+    }
+    const test::TempFolder saved;  // a SavedModel has its tensors in a folder below
+    fs::create_directory(saved.path() / "variables");
+    for (const char* end : {".index", ".data-00000-of-00001"})
+      fs::copy_file(prefix.string() + end, saved.path() / "variables" / (std::string("variables") + end));
+    fs::copy_file(from / (name + "_config.json"), saved.path() / "bert_config.json");
+    for (const fs::path& given : {saved.path(), saved.path() / "variables" / "variables"}) {
+      const fs::path to = folder.path() / (name + std::to_string(i++));
+      const Conversion converted = convert({.from = given, .to = to});
+      EXPECT_TRUE(read_all(to / "model.safetensors") == expected) << given;
+      EXPECT_EQ(converted.files, (std::vector<std::string>{"config.json", "model.safetensors"}));
+    }
+  }
+}
+
+TEST(Convert, AGoogleFolderIsLoadedAsItIs) {
+  const test::TempFolder folder;
+  const std::vector<int32_t> ids{1, 5, 9, 3}, offsets{0, 4};
+  for (const char* name : {"bert", "albert"}) {
+    convert({.from = golden("tensorflow") / name, .to = folder.path() / name});
+    const Model converted = Model::load(folder.path() / name),
+                direct = Model::load(golden("tensorflow") / name);
+    bertie::Run a(converted), b(direct);
+    const auto x = a.forward({.ids = ids, .offsets = offsets}).last_hidden,
+               y = b.forward({.ids = ids, .offsets = offsets}).last_hidden;
+    ASSERT_EQ(x.rows(), 4u);
+    for (size_t r = 0; r < x.rows(); ++r) EXPECT_TRUE(std::ranges::equal(x[r], y[r])) << name;
+  }
+}
+
+TEST(Convert, ACasedVocabularyOfGooglesStaysCased) {
+  const test::TempFolder folder, given;
+  for (const auto& entry : fs::directory_iterator(golden("tensorflow/bert")))
+    fs::copy_file(entry.path(), given.path() / entry.path().filename());
+  const std::string start = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n";
+  given.write("vocab.txt", start);
+  convert({.from = given.path(), .to = folder.path() / "uncased"});
+  EXPECT_TRUE(Tokenizer::load(given.path()).lowercase());
+  EXPECT_FALSE(fs::exists(folder.path() / "uncased/tokenizer_config.json"));
+  given.write("vocab.txt", start + "A\nB\n");
+  convert({.from = given.path(), .to = folder.path() / "cased"});
+  EXPECT_FALSE(Tokenizer::load(given.path()).lowercase());
+  EXPECT_FALSE(Tokenizer::load(folder.path() / "cased").lowercase());
+}
+
+TEST(Convert, AnExportedGraphBecomesItsModelAgain) {
+  const test::TempFolder folder;
+  const io::SafeTensors model = io::SafeTensors::open(golden("onnx/model.safetensors"));
+  for (const char* name : {"named", "numbered", "wrapped", "today"}) {
+    const fs::path to = folder.path() / name;
+    convert({.from = golden("onnx") / (std::string(name) + ".onnx"), .to = to});
+    const io::SafeTensors made = io::SafeTensors::open(to);
+    EXPECT_EQ(made.tensors().size(), model.tensors().size()) << name;
+    for (const io::TensorInfo& t : model.tensors()) {
+      ASSERT_TRUE(made.find(t.name)) << name << ": " << t.name;
+      EXPECT_TRUE(std::ranges::equal(made.find(t.name)->data, t.data)) << name << ": " << t.name;
+    }
+  }
+  // As on the hub: the graph in a folder of its own below config.json.
+  const test::TempFolder hub;
+  fs::create_directory(hub.path() / "onnx");
+  fs::copy_file(golden("onnx/named.onnx"), hub.path() / "onnx/model.onnx");
+  fs::copy_file(golden("onnx/config.json"), hub.path() / "config.json");
+  convert({.from = hub.path() / "onnx/model.onnx", .to = folder.path() / "hub"});
+  EXPECT_NO_THROW(Model::load(folder.path() / "hub"));
 }
 
 TEST(Convert, AnOwnConfigGetsTheTypeThatTransformersNeeds) {
@@ -307,8 +388,10 @@ TEST(Convert, WhatIsNotReadIsSaidWithAWayOut) {
                                        {"m.pt", "not a file of tensors", "torch.save"},
                                        {"m.pkl", "pickle", "weights_only=True"},
                                        {"m.ckpt", "TensorFlow", "numpy.savez"},
+                                       {"m.meta", "TensorFlow", "numpy.savez"},
+                                       {"m.index", "not the index of a TensorFlow checkpoint", "download"},
                                        {"m.h5", "Keras", "save_pretrained"},
-                                       {"m.onnx", "graph", "save_pretrained"},
+                                       {"m.onnx", "not an ONNX model", "download"},
                                        {"m.msgpack", "Flax", "save_pretrained"}}) {
     const fs::path from = folder.write(name, "x");
     try {

@@ -31,8 +31,7 @@ void report(const Conversion& converted, const Settings& settings, double second
 
 int convert_command(const Settings& settings) {
   if (settings.words.size() < 2)
-    throw UsageError("convert needs FROM and TO",
-                     "bertie convert bert_model.npz bert --config bert_config.json");
+    throw UsageError("convert needs FROM and TO", "bertie convert uncased_L-12_H-768_A-12 bert");
   const StopInOrder stop;  // what was written is removed
   ProgressLine line(settings, false);
   const auto progress = [&](uint64_t done, uint64_t total) {

@@ -3,11 +3,10 @@
 // Such a file does not say which ids come first and what surrounds a text: the family decides. The result is
 // the tokenizer that transformers' AutoTokenizer makes.
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "io/json.h"
 #include "io/model_file_names.h"
+#include "io/protobuf.h"
 #include "text/json_object.h"
 #include "text/loaders/loaders.h"
 #include "text/models/unigram.h"
@@ -33,80 +32,16 @@ struct SentencePieceModel {
   std::string_view charsmap;  // see steps/charsmap.h
 };
 
-// Iterates over the fields of a protobuf message.
-class Fields {
- public:
-  Fields(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
-
-  // Goes to the next field; false at the end. number() and one of value() and bytes() are of the current
-  // field.
-  bool next() {
-    if (rest_.empty()) return false;
-    const uint64_t key = varint();
-    number_ = key >> 3;
-    value_ = 0, bytes_ = {};
-    switch (key & 7) {
-      case 0:
-        value_ = varint();
-        break;
-      case 1:
-        bytes_ = take(8);
-        break;
-      case 2:
-        bytes_ = take(varint());
-        break;
-      case 5:
-        bytes_ = take(4);
-        break;
-      default:
-        damaged("a field of unknown kind");
-    }
-    return true;
-  }
-  uint64_t number() const { return number_; }
-  uint64_t value() const { return value_; }
-  std::string_view bytes() const { return bytes_; }
-  float real() const {
-    if (bytes_.size() != 4) damaged("a number that is no float");
-    float value;
-    std::memcpy(&value, bytes_.data(), 4);
-    return value;
-  }
-
- private:
-  [[noreturn]] void damaged(const char* what) const {
-    throw Error(name_ + " is not a SentencePiece model, or damaged: " + what,
-                "Download it again. A model made by sentencepiece ends in .model.");
-  }
-  std::string_view take(uint64_t size) {
-    if (size > rest_.size()) damaged("a length leads out of the file");
-    std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const uint8_t byte = uint8_t(take(1)[0]);
-      value |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    damaged("a number does not end");
-  }
-
-  std::string_view rest_;
-  const std::string& name_;
-  uint64_t number_ = 0, value_ = 0;
-  std::string_view bytes_;
-};
-
 SentencePieceModel parse_model(std::string_view bytes, const std::string& name) {
+  using Fields = io::MessageFields;
+  const io::MessageOrigin origin{name, "a SentencePiece model",
+                                 "Download it again. A model made by sentencepiece ends in .model."};
   SentencePieceModel out;
-  for (Fields model(bytes, name); model.next();) {
+  for (Fields model(bytes, origin); model.next();) {
     if (model.number() == 1) {
       if (out.pieces.size() >= kMaxTokens) throw Error(name + ": too many pieces");
       SentencePieceModel::Piece& piece = out.pieces.emplace_back();
-      for (Fields field(model.bytes(), name); field.next();) {
+      for (Fields field(model.bytes(), origin); field.next();) {
         if (field.number() == 1) piece.text = field.bytes();
         if (field.number() == 2) piece.score = field.real();
         if (field.number() == 3) piece.type = uint32_t(field.value());
@@ -114,10 +49,10 @@ SentencePieceModel parse_model(std::string_view bytes, const std::string& name) 
       if (!valid_utf8(piece.text))
         throw Error(name + ": piece " + std::to_string(out.pieces.size() - 1) + " is not UTF-8 text");
     } else if (model.number() == 2) {
-      for (Fields field(model.bytes(), name); field.next();)
+      for (Fields field(model.bytes(), origin); field.next();)
         if (field.number() == 3) out.model_type = uint32_t(field.value());
     } else if (model.number() == 3) {
-      for (Fields field(model.bytes(), name); field.next();)
+      for (Fields field(model.bytes(), origin); field.next();)
         if (field.number() == 2) out.charsmap = field.bytes();
     }
   }

@@ -4,31 +4,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
 
 #include "bertie/error.h"
+#include "io/crc32c.h"
 
 namespace bertie {
 namespace {
 
 constexpr size_t kUsualBytes = 4096;  // more than events have
-
-constexpr std::array<uint32_t, 256> kCrcTable = [] {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int bit = 0; bit < 8; ++bit) c = c & 1 ? c >> 1 ^ 0x82F63B78u : c >> 1;
-    table[i] = c;
-  }
-  return table;
-}();
-
-// A CRC of bytes that hold CRCs is weak; so those in the file are rotated and shifted.
-uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
 template <class T>
 void append(std::string& to, T value) {
@@ -62,12 +48,6 @@ constexpr uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSe
 constexpr uint32_t kSummaryValue = 1, kValueTag = 1, kValueSimple = 2, kSessionStatus = 1, kSessionStart = 1;
 
 }  // namespace
-
-uint32_t crc32c(std::string_view bytes) {
-  uint32_t crc = ~0u;
-  for (const char c : bytes) crc = crc >> 8 ^ kCrcTable[(crc ^ uint8_t(c)) & 0xFF];
-  return ~crc;
-}
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -125,9 +105,9 @@ void EventFile::write(uint64_t step, double wall_time, std::span<const Scalar> s
 void EventFile::write_record(std::string_view event) {
   record_.clear();
   append(record_, uint64_t{event.size()});
-  append(record_, masked(crc32c(record_)));
+  append(record_, io::masked_crc32c(io::crc32c(record_)));
   record_.append(event);
-  append(record_, masked(crc32c(event)));
+  append(record_, io::masked_crc32c(io::crc32c(event)));
   write_fully(file_, record_, path_);
 }
 

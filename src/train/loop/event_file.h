@@ -38,9 +38,6 @@ class EventFile {
   std::string value_, summary_, event_, record_;  // of the event that is being written
 };
 
-// CRC-32C (Castagnoli).
-uint32_t crc32c(std::string_view bytes);
-
 // All bytes, or an Error that names the file.
 void write_fully(int file, std::string_view bytes, const std::filesystem::path& path);
 
