@@ -6,10 +6,11 @@ PAGE_PACKAGES  := chromium
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
 PYTHON_PACKAGES := python3-dev python3-venv
+DEB_PACKAGES    := dpkg-dev file git patchelf
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
-.PHONY: all demo test test-slow test-python bench fuzz packages configure build install clean format
+.PHONY: all demo test test-slow test-python package test-package bench fuzz packages configure build install clean format
 all: build
 
 demo:
@@ -49,6 +50,15 @@ test-python: packages
 	@$(PIP) install --force-reinstall --no-deps build-python/wheels/bertie-*.whl
 	@BERTIE_WHEEL=$$(ls $(CURDIR)/build-python/wheels/bertie-*.whl) build-python/venv/bin/python -m pytest -q python/tests
 
+# Debian packages and a tarball, in build-package; then both in a fresh Debian, in a folder of its own (needs root).
+package: PACKAGES += $(MPI_PACKAGES) $(DEB_PACKAGES)
+package: packages
+	@JOBS=$(JOBS) tools/package.sh
+
+test-package: package
+	@tools/install_packages.sh debootstrap
+	@tools/test_packages.sh bookworm
+
 # Kernel by kernel, the linear layers beside oneDNN's; then whole models and attention against the machine's peak.
 bench: build
 	@tools/install_packages.sh $(BENCH_PACKAGES)
@@ -76,7 +86,7 @@ install: build
 	@cmake --install build
 
 clean:
-	rm -rf build build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
+	rm -rf build build-package build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
 
 format:
 	@tools/install_packages.sh clang-format

@@ -1,13 +1,15 @@
-# cmake --install: the library, its headers, find_package(bertie), pkg-config, and the program.
+# cmake --install: the library, its headers, find_package(bertie), pkg-config, and the program. Components are what
+# packages are cut by (package.cmake): program, mpi, library, development.
 include(CMakePackageConfigHelpers)
-install(TARGETS bertie EXPORT bertie-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS bertie EXPORT bertie-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET bertie_mpi)
-  install(TARGETS bertie_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bertie)
+  install(TARGETS bertie_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bertie COMPONENT mpi)
 endif()
-install(DIRECTORY include/bertie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/bertie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT bertie-targets NAMESPACE bertie:: FILE bertie-targets.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie COMPONENT development)
 if(BUILD_SHARED_LIBS)
   set(BERTIE_DEPENDENCIES "")
 else() # what libbertie.a leaves to be linked
@@ -24,8 +26,8 @@ file(WRITE ${PROJECT_BINARY_DIR}/bertie-config.cmake
      "${BERTIE_DEPENDENCIES}include(\${CMAKE_CURRENT_LIST_DIR}/bertie-targets.cmake)\n")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bertie-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bertie-config.cmake ${PROJECT_BINARY_DIR}/bertie-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bertie COMPONENT development)
 # How far up the prefix is from where bertie.pc lies: libdir may be lib or lib/x86_64-linux-gnu.
 file(RELATIVE_PATH BERTIE_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/bertie.pc.in ${PROJECT_BINARY_DIR}/bertie.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/bertie.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/bertie.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE, CASED, MINI = "bert-base-uncased", "bert-base-cased", "all-MiniLM-L6-v2"
 THREE = ["--seeds", "3"]
 BF16 = ["--bf16"]
+QUICK = ["--epochs", "1", "--batch", "64"]
 
 
 @dataclass
@@ -63,9 +64,12 @@ ROWS = {
     "minilm-stsb": glue("STS-B", MINI, "pair", [*THREE, "--epochs", "3"], ["pearson", "spearman"], peer="stsb"),
     "minilm-conll": conll(MINI, [*THREE, "--epochs", "3"], peer="conll"),
     "minilm-sst2": glue("SST-2", MINI, "classify", [*THREE, "--epochs", "3"], ["accuracy"], first=20_000, peer="sst2"),
-    "sst2-student": glue("SST-2", "4 layers, taught", "classify", [*BF16, "--layers", "4"], ["accuracy"], teacher="sst2"),
+    "sst2-teacher": glue("SST-2", BASE, "classify", [*BF16, *QUICK, "--rate", "4e-5", "--freeze", "4"], ["accuracy"]),
+    "sst2-student": glue("SST-2", "4 layers, taught", "classify", [*BF16, *QUICK, "--rate", "6e-5", "--layers", "4"],
+                         ["accuracy"], teacher="sst2-teacher"),
     "sst2-alone": glue("SST-2", "4 layers, labels alone", "classify",
-                       [*BF16, "--layers", "4", "--soft-weight", "0", "--hard-weight", "1"], ["accuracy"], teacher="sst2"),
+                       [*BF16, *QUICK, "--rate", "6e-5", "--layers", "4", "--soft-weight", "0", "--hard-weight", "1"],
+                       ["accuracy"], teacher="sst2-teacher"),
 }
 
 

@@ -1,0 +1,61 @@
+# Debian packages by CPack; tools/package.sh runs it, after a build for /usr (preset package).
+#
+#   bertie           the program, man page, completion, systemd's units
+#   bertie-mpi       its module for mpirun
+#   libbertieX.Y     the library
+#   libbertie-dev    headers, CMake's and pkg-config's files
+if(NOT PROJECT_IS_TOP_LEVEL OR NOT BERTIE_CLI OR NOT BUILD_SHARED_LIBS)
+  return()
+endif()
+# The units of docs/examples, for the program in /usr/bin.
+foreach(unit bertie.service bertie.socket)
+  file(READ docs/examples/${unit} text)
+  string(REPLACE /usr/local/bin/ /usr/bin/ text "${text}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/systemd/${unit} CONTENT "${text}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS docs/examples/${unit})
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    install(FILES ${PROJECT_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system COMPONENT program)
+  endif()
+endforeach()
+
+set(library libbertie${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+foreach(component program mpi library)
+  string(TOUPPER ${component} COMPONENT)
+  set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_SHLIBDEPS ON)
+endforeach()
+foreach(component program mpi library development)
+  install(FILES LICENSE DESTINATION share/doc/bertie-${component} RENAME copyright COMPONENT ${component})
+endforeach()
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME bertie)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4, ca-certificates") # opened when something is downloaded
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS bertie-mpi)
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "BERT in one program: text in; answers, labels, entities, vectors and every attention weight out
+ Models of the Hugging Face hub, a small one in the box, fine-tuning, an HTTP service and a page that shows attention.")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME bertie-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "bertie (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_MPI_DESCRIPTION "BERT in one program: learning and bulk work over several machines, by Open MPI")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "BERT in C++20: the library")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libbertie-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "BERT in C++20: headers, for CMake and pkg-config")
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME bertie)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_CONTACT "Bertie's authors <bertie@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL program library development)
+if(TARGET bertie_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+include(CPack)

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs what tools/package.sh made into a fresh Debian, in a folder of its own, and uses it there. Needs root and
+# debootstrap.
+#
+#   tools/test_packages.sh [SUITE...]     (default: bookworm)
+#
+# The Debian packages are for the Debian that they were built on; of others the tarball is tried alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=$PWD/build-package/out
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+built_on=$(. /etc/os-release && echo "$VERSION_CODENAME")
+fails=0
+
+say() { echo "$suite: $*"; }
+in_debian() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+check() { # what it should say, then a command
+  local expected=$1 printed
+  shift
+  if printed=$(in_debian "$@" 2>&1) && grep -q -- "$expected" <<< "$printed"; then say "ok: ${*: -1}"
+  else say "FAILED: $*"; head -20 <<< "$printed"; fails=$((fails + 1)); fi
+}
+use() { # the program, by its path: what needs no files beside it
+  check "0\." "$1" --version
+  check "born" "$1" fill-mask "He was [MASK] in London in 1897."
+  check "384\|256" "$1" embed --json "hello world"
+  check "You found me\|found" "$1" explain
+}
+
+for suite in "${@:-bookworm}"; do
+  root=$work/$suite
+  say "making a Debian"
+  debootstrap --variant=minbase "$suite" "$root" > "$work/debootstrap.log" 2>&1 || { tail -5 "$work/debootstrap.log"; exit 1; }
+  cp "$out"/* "$root/root"
+  in_debian sh -c 'apt-get -qq update; apt-get -qq install -y xz-utils' > /dev/null 2>&1
+  in_debian sh -c 'cd /opt && tar xf /root/bertie-*.tar.xz && mv bertie-*-linux-* bertie'
+  newest=$(objdump -T "$root/opt/bertie/bin/bertie" "$root"/opt/bertie/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+  have=$(in_debian ldd --version | head -1 | grep -o '[0-9.]*$')
+  if [ "$(printf '%s\n' "${newest#GLIBC_}" "$have" | sort -V | tail -n 1)" = "$have" ]; then use /opt/bertie/bin/bertie
+  else say "glibc is $have: the tarball needs ${newest#GLIBC_}"; fi
+  [ "$suite" = "$built_on" ] || continue
+  say "installing the packages"
+  in_debian sh -c 'apt-get -qq install -y --no-install-recommends /root/*.deb g++ pkg-config' > "$work/apt.log" 2>&1 ||
+    { tail -5 "$work/apt.log"; exit 1; }
+  use /usr/bin/bertie
+  check "bertie" sh -c 'zcat -f /usr/share/man/man1/bertie.1* | head -3; ls /usr/share/bash-completion/completions/bertie'
+  check "ExecStart=/usr/bin/bertie" cat /usr/lib/systemd/system/bertie.service
+  sed 's/all-MiniLM-L6-v2/bertie-mini/' examples/hello.cc > "$root/root/hello.cc"
+  check "256 numbers" sh -c 'cd /root && g++ -std=c++20 hello.cc $(pkg-config --cflags --libs bertie) -o hello && ./hello'
+  in_debian sh -c 'apt-get -qq purge -y bertie bertie-mpi "libbertie*"' > /dev/null 2>&1
+  check "0" sh -c 'find / -xdev -name "*bertie*" -not -path "/root/*" -not -path "/opt/*" -not -path "/var/*" | wc -l'
+done
+exit $((fails > 0))
