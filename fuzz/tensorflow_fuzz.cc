@@ -1,5 +1,5 @@
 // Any bytes as a TensorFlow checkpoint, the first half its index and the second its numbers: either an Error,
-// or tensors whose bytes are all there. Sums are not looked at, which no fuzzer guesses.
+// or tensors whose bytes are all there. CRCs are not looked at: no fuzzer guesses them.
 // tests/io/tensorflow_checkpoint_test.cc runs mutations of TensorFlow's files; tools/fuzz.sh everything else.
 #include <cstdint>
 
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const ModelFiles files = ModelFiles::in_memory(
         {{"a.index", file.first(index)}, {"a.data-00000-of-00001", file.subspan(index)}});
-    io::check_tensors(io::tensorflow_tensors(files, "a.index", io::Sums::kIgnore).tensors);
+    io::check_tensors(io::tensorflow_tensors(files, "a.index", io::Crcs::kIgnore).tensors);
   } catch (const Error&) {
     return kRefused;
   }

@@ -20,7 +20,7 @@ python3 tools/fuzz_seeds.py build-fuzz
 longest() {
   case $1 in
     config | npy | shard | dataset | conllu) echo 4096 ;;
-    sentence_piece) echo 65536 ;;
+    sentence_piece | onnx) echo 65536 ;;
     *) echo 16384 ;;
   esac
 }

@@ -173,12 +173,15 @@ def main():
     write("torch_fuzz", golden("torch/*.*", 16384), [b"collections", b"OrderedDict", b"torch._utils", b"_rebuild_tensor_v2",
                                                      b"torch", b"FloatStorage", b"storage", b"data.pkl", b"PK\x03\x04"])
     checkpoints = [p.with_suffix("") for p in sorted(GOLDEN.glob("tensorflow/**/*.index"))]
-    halves = [(p.with_name(p.name + ".index").read_bytes(), p.with_name(p.name + ".data-00000-of-00001").read_bytes())
-              for p in checkpoints]  # of equal length: the footer of the index is at its end
-    write("tensorflow_fuzz", [index + data[:len(index)].ljust(len(index), b"\0") for index, data in halves],
-          [b"kernel", b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"])
+    seeds = []
+    for p in checkpoints:  # index and numbers are halves of a seed; the index is found from its end
+        index, data = (p.with_name(p.name + end).read_bytes() for end in (".index", ".data-00000-of-00001"))
+        longer = max(len(index), len(data))
+        if longer <= 4096:
+            seeds.append(index.rjust(longer, b"\0") + data.ljust(longer, b"\0"))
+    write("tensorflow_fuzz", seeds, [b"kernel", b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"])
     write("onnx_fuzz", golden("onnx/*.onnx", 65536), [b"MatMul", b"Identity", b"LayerNormalization", b".weight", b".bias",
-                                                      b"location", b"offset", b"length", b"model.onnx.data"])
+                                                      b"location", b"offset", b"length", b"today.onnx.data"])
     npz = golden("npz/*.npz", 16384)
     write("npz_fuzz", npz, [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07",
                             b"PK\x07\x08", b".npy", b"\x93NUMPY"])

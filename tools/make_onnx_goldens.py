@@ -7,7 +7,9 @@ transformers that both exporters take (4.46.3).
 model.safetensors and config.json are the model itself. named.onnx is by the exporter that optimum uses, whose nodes are
 called by their modules; numbered.onnx the same with nodes called by numbers, as older versions did; wrapped.onnx with
 sentence-transformers' module before each name; today.onnx is by today's exporter, with its numbers in another file;
-integers.onnx and fused.onnx stand for what ONNX Runtime's quantization and optimizer make.
+lists.onnx has its numbers one by one; fresh*.onnx
+are of a model that never learned, many of whose parameters are equal; the others stand for what ONNX Runtime's quantization
+and optimizer make.
 """
 import copy
 import pathlib
@@ -39,6 +41,13 @@ def export(model, file, dynamo):
     return graph
 
 
+def number_nodes(graph, file):
+    numbered = copy.deepcopy(graph)
+    for i, node in enumerate(numbered.graph.node):
+        node.name = f"{node.op_type}_{i}"
+    onnx.save(numbered, file)
+
+
 def of_one_node(kind, domain, file):
     node = onnx.helper.make_node(kind, ["a.weight", "b"], ["c"], domain=domain)
     weight = onnx.helper.make_tensor("a.weight", onnx.TensorProto.FLOAT, [1], [1.0])
@@ -62,11 +71,13 @@ def main():
     graph = export(model, OUT / "named.onnx", False)
     today = export(model, None, True)
     onnx.save(today, OUT / "today.onnx", save_as_external_data=True, location="today.onnx.data", size_threshold=0)
-    (OUT / "today.onnx.data").chmod(0o644)
-    numbered, wrapped = copy.deepcopy(graph), copy.deepcopy(graph)
-    for i, node in enumerate(numbered.graph.node):
-        node.name = f"{node.op_type}_{i}"
-    onnx.save(numbered, OUT / "numbered.onnx")
+    number_nodes(graph, OUT / "numbered.onnx")
+    lists = copy.deepcopy(graph)
+    for constant in lists.graph.initializer:  # numbers one by one, and not as bytes
+        values = onnx.numpy_helper.to_array(constant)
+        constant.CopyFrom(onnx.helper.make_tensor(constant.name, constant.data_type, constant.dims, values.flatten()))
+    onnx.save(lists, OUT / "lists.onnx")
+    wrapped = copy.deepcopy(graph)
     for constant in wrapped.graph.initializer:
         if "::" not in constant.name:
             constant.name = "0.auto_model." + constant.name
@@ -77,7 +88,17 @@ def main():
                 node.input[i] = "0.auto_model." + name
     onnx.save(wrapped, OUT / "wrapped.onnx")
     of_one_node("MatMulInteger", "", OUT / "integers.onnx")
+    of_one_node("DequantizeLinear", "", OUT / "dequantized.onnx")
     of_one_node("SkipLayerNormalization", "com.microsoft", OUT / "fused.onnx")
+    fresh = transformers.BertModel(config).eval()
+    fresh.save_pretrained(OUT / "fresh")
+    (OUT / "fresh" / "model.safetensors").rename(OUT / "fresh.safetensors")
+    shutil.rmtree(OUT / "fresh")
+    fresh.config.return_dict = False
+    number_nodes(export(fresh, None, False), OUT / "fresh_numbered.onnx")
+    export(fresh, OUT / "fresh_today.onnx", True)
+    for file in OUT.iterdir():
+        file.chmod(0o644)
 
 
 if __name__ == "__main__":

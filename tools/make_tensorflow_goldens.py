@@ -4,7 +4,8 @@ tensorflow-cpu).
 
     tools/make_tensorflow_goldens.py
 
-few.ckpt holds a few tensors of many types; variables what Keras's way of naming gives; bert/ and albert/ the numbers of
+few.ckpt holds a few tensors of many types; variables what Keras's way of naming gives; two has its numbers in
+two files; bert/ and albert/ the numbers of
 tests/golden/convert, in folders as Google's are.
 """
 import pathlib
@@ -36,6 +37,13 @@ def main():
           "empty": np.zeros((0, 3), np.float32)}, OUT / "few.ckpt")
     checkpoint = tf.train.Checkpoint(layer=tf.Variable(six))
     checkpoint.write(str(OUT / "variables"))
+    parts = {"a": np.array([1, 2], np.float32), "b": np.array([3, 4, 5], np.float32)}
+    for name, value in parts.items():
+        tf.raw_ops.SaveV2(prefix=str(OUT / f"part-{name}"), tensor_names=[name], shape_and_slices=[""], tensors=[value])
+    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[str(OUT / f"part-{name}") for name in parts],
+                                  destination_prefix=str(OUT / "two"), delete_old_dirs=False)
+    for file in OUT.glob("part-*"):
+        file.unlink()
     for family in ("bert", "albert"):  # as Google's folders are
         given, folder = GOLDEN / "convert" / family, OUT / family
         folder.mkdir()

@@ -1,6 +1,7 @@
 #pragma once
 // A checkpoint under old names, in another precision or another program's format, to a folder that Bertie and
-// transformers load. Streams: a tensor at a time is in memory. docs/converting.md says what is read.
+// transformers load. Streams: a tensor at a time is in memory (of an ONNX graph, its matrices). docs/converting.md
+// says what is read.
 //
 //   bertie::convert({.from = "uncased_L-12_H-768_A-12/bert_model.ckpt", .to = "bert"});
 #include <cstdint>

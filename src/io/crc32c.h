@@ -6,7 +6,7 @@
 
 namespace bertie::io {
 
-// Of `bytes` behind others whose sum is `before`.
+// `before` is the CRC of the bytes that come before these, if there are any.
 uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
 
 // A CRC of bytes that hold CRCs is weak; so those in files are rotated and shifted.

@@ -39,6 +39,18 @@ constexpr OtherFormat kOtherFormats[] = {
     {".msgpack", "a Flax file", kFromTransformers},
 };
 
+}  // namespace
+
+Error several_checkpoints(const ModelFiles& files, const std::vector<std::string>& which) {
+  const std::string& last = which.back();
+  return Error(fmt::format("{} has no safetensors, but several TensorFlow checkpoints: {}", files.name(),
+                           fmt::join(which, ", ")),
+               fmt::format("convert one of them: bertie convert {} NEW",
+                           files.name_of(last.substr(0, last.rfind('.')))));
+}
+
+namespace {
+
 [[noreturn]] void refuse(const ModelFiles& files, const std::string& folder) {
   const auto refuse_if_there = [&](std::string_view ending, std::string_view what, const std::string& hint) {
     for (const std::string& file : files.list())
@@ -47,6 +59,8 @@ constexpr OtherFormat kOtherFormats[] = {
             fmt::format("{} has no safetensors: its weights are in {}, {}", files.name(), quote(file), what),
             hint);
   };
+  if (const std::vector<std::string> several = tensorflow_checkpoints(files, folder); several.size() > 1)
+    throw several_checkpoints(files, several);
   const std::string by_transformers = fmt::format(
       "with transformers in Python: AutoModel.from_pretrained(\"{}\").save_pretrained(\"DIR\") and the same "
       "with "
@@ -72,12 +86,12 @@ void add_shards(const ModelFiles& files, const std::string& folder, const std::s
   }
 }
 
-// "bert_model.ckpt.data-00000-of-00001" for bert_model.ckpt.index; which of them must be there, the index
-// says.
+// How the files of numbers begin whose index this is: bert_model.ckpt.data- for bert_model.ckpt.index.
+std::string data_of_index(const std::string& index) { return index.substr(0, index.rfind('.')) + ".data-"; }
+
 void add_data_files(const ModelFiles& files, const std::string& index, std::vector<std::string>& wanted) {
-  const std::string start = index.substr(0, index.rfind('.')) + ".data-";
   for (const std::string& file : files.list())
-    if (file.starts_with(start)) wanted.push_back(file);
+    if (file.starts_with(data_of_index(index))) wanted.push_back(file);
 }
 
 }  // namespace
@@ -152,24 +166,29 @@ std::string transformer_folder(const ModelFiles& files) {
 std::string weights_file(const ModelFiles& files, const std::string& folder) {
   for (std::string_view file : kWeightsFiles)
     if (files.has(in_folder(folder, file))) return in_folder(folder, file);
-  std::string found;
-  for (const std::string& file : files.list()) {
-    const std::string_view name =
-        std::string_view(file).substr(std::min(file.size(), in_folder(folder, "").size()));
-    const bool here = file.starts_with(in_folder(folder, "")) && name.find('/') == name.npos;
-    if (!is_tensorflow_index(file) || (!here && file != in_folder(folder, "variables/variables.index")))
+  const std::vector<std::string> checkpoints = tensorflow_checkpoints(files, folder);
+  return checkpoints.size() == 1 ? checkpoints[0] : "";
+}
+
+std::vector<std::string> tensorflow_checkpoints(const ModelFiles& files, const std::string& folder) {
+  const std::vector<std::string> all = files.list();
+  std::vector<std::string> found;
+  for (const std::string& file : all) {
+    const std::filesystem::path path = file;
+    if (!is_tensorflow_index(file) ||
+        (path.parent_path() != folder && path != in_folder(folder, "variables/variables.index")))
       continue;
-    if (!found.empty()) return "";
-    found = file;
+    const std::string data = data_of_index(file);  // another program's .index has no such files beside it
+    const auto at = std::ranges::lower_bound(all, data);
+    if (at != all.end() && at->starts_with(data)) found.push_back(file);
   }
   return found;
 }
 
-std::string_view config_file(const ModelFiles& files) {
-  if (!files.has(kConfigFile))
-    for (std::string_view file : kGoogleConfigFiles)
-      if (files.has(file)) return file;
-  return kConfigFile;
+bool is_weights_of(const std::string& below, const std::string& file) {
+  const std::filesystem::path path = file;
+  return !is_small_model_file(path.filename().string()) &&
+         (path.parent_path() == below || path.parent_path() == in_folder(below, "variables"));
 }
 
 std::vector<std::string> files_read(const ModelFiles& files) {

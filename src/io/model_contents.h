@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bertie/error.h"
 #include "bertie/files.h"
 
 namespace bertie::io {
@@ -19,8 +20,13 @@ std::string transformer_folder(const ModelFiles& files);
 // The file of weights in a folder ("" is the top): a file, an index of shards, or that of a TensorFlow
 // checkpoint; "" where there is none, or where there are several checkpoints.
 std::string weights_file(const ModelFiles& files, const std::string& folder = "");
-// config.json, or the file that Google's folders have instead of it; the former where there is neither.
-std::string_view config_file(const ModelFiles& files);
+// The indexes of TensorFlow checkpoints in a folder, or in the variables/ that a SavedModel has there.
+std::vector<std::string> tensorflow_checkpoints(const ModelFiles& files, const std::string& folder = "");
+
+Error several_checkpoints(const ModelFiles& files, const std::vector<std::string>& which);
+
+// Whether a file holds weights of the model in the folder `below`, by where it lies and what it is called.
+bool is_weights_of(const std::string& below, const std::string& file);
 
 // Configuration, tokenizer and weights, as far as they are there. `wanted_files` throws Error where there are
 // no weights that can be read: it says what there is instead and how to convert that.

@@ -7,8 +7,6 @@
 namespace bertie::io {
 
 inline constexpr std::string_view kConfigFile = "config.json";
-// What Google's own folders have instead, beside a TensorFlow checkpoint.
-inline constexpr std::string_view kGoogleConfigFiles[] = {"bert_config.json", "albert_config.json"};
 inline constexpr std::string_view kWeightsFile = "model.safetensors";
 inline constexpr std::string_view kWeightsIndexFile = "model.safetensors.index.json";  // of shards
 inline constexpr std::string_view kTorchFile = "pytorch_model.bin";  // what torch.save wrote

@@ -6,7 +6,7 @@
 
 #include "bertie/error.h"
 #include "io/file.h"
-#include "io/model_contents.h"
+#include "io/google_folder.h"
 #include "io/model_file_names.h"
 
 namespace bertie {
@@ -37,7 +37,8 @@ class Folder : public ModelFiles::Source {
   std::vector<std::string> list() const override {
     std::vector<std::string> files;
     std::error_code error;
-    for (fs::recursive_directory_iterator i(path_, error), end; !error && i != end; i.increment(error))
+    const auto skip = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator i(path_, skip, error), end; !error && i != end; i.increment(error))
       if (std::error_code ignored; fs::is_regular_file(i->path(), ignored))
         files.push_back(i->path().lexically_relative(path_).generic_string());
     std::sort(files.begin(), files.end());
@@ -82,9 +83,9 @@ ModelFiles::ModelFiles(const fs::path& path) {
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     only_ = path.filename().string();
-    source_ = std::make_shared<Folder>(path.parent_path());
+    source_ = io::in_transformers_layout(std::make_shared<Folder>(path.parent_path()));
   } else {
-    source_ = std::make_shared<Folder>(path);
+    source_ = io::in_transformers_layout(std::make_shared<Folder>(path));
   }
 }
 
@@ -103,7 +104,7 @@ std::string ModelFiles::name_of(std::string_view file) const {
   return source_->name_of(below_ + std::string(file));
 }
 bool ModelFiles::exists() const { return source_->exists(); }
-bool ModelFiles::is_model() const { return has(io::config_file(*this)) || has(io::kModulesFile); }
+bool ModelFiles::is_model() const { return has(io::kConfigFile) || has(io::kModulesFile); }
 bool ModelFiles::has(std::string_view file) const { return source_->has(below_ + std::string(file)); }
 FileBytes ModelFiles::read(std::string_view file) const { return source_->read(below_ + std::string(file)); }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "bertie/error.h"
 #include "core/checked.h"
@@ -29,7 +31,7 @@ struct GraphNode {
 struct GraphConstant {
   uint64_t type = 0;
   std::vector<size_t> shape;
-  std::string_view name, raw, floats;
+  std::string_view name, numbers, halves;
   bool elsewhere = false;
   std::string location;
   uint64_t offset = 0;
@@ -45,23 +47,29 @@ bool is_parameter(std::string_view name) {
 class GraphReader {
  public:
   GraphReader(const ModelFiles& files, std::string_view file)
-      : files_(files), origin_{files.name_of(file), "an ONNX model", "make or download it again"} {}
+      : files_(files), origin_{files.name_of(file), "an ONNX model"} {}
 
   OnnxTensors read(std::string_view file) {
     out_.files.push_back(files_.read(file));
     for (MessageFields model(out_.files[0].text(), origin_); model.next();)
       if (model.number() == 7) read_graph(model.bytes());
-    if (constants_.empty()) fail("it has no weights", "an encoder, as torch.onnx or optimum exports it");
     for (const GraphNode& node : nodes_) refuse_if_unreadable(node);
     for (const auto& [name, constant] : constants_)
       if (is_parameter(name)) add(std::string(name), constant, false);
+    if (out_.tensors.empty())
+      fail("it has no weights under names of PyTorch's, such as \"encoder.layer.0.output.dense.bias\"",
+           "an encoder, as torch.onnx or optimum exports it");
     name_others();
     strip_wrapper();
     std::ranges::sort(out_.tensors, {}, &TensorInfo::name);
+    const auto twice = std::ranges::adjacent_find(out_.tensors, {}, &TensorInfo::name);
+    if (twice != out_.tensors.end()) fail(fmt::format("two tensors are called {}", quote(twice->name)));
     return std::move(out_);
   }
 
  private:
+  static constexpr size_t kMaxNodes = 1'000'000;
+
   [[noreturn]] void fail(std::string_view problem,
                          std::string_view hint = "make or download it again") const {
     throw Error(fmt::format("{}: {}", origin_.name, problem), std::string(hint));
@@ -69,7 +77,10 @@ class GraphReader {
 
   void read_graph(std::string_view message) {
     for (MessageFields graph(message, origin_); graph.next();) {
-      if (graph.number() == 1) nodes_.push_back(node_of(graph.bytes()));
+      if (graph.number() == 1) {
+        if (nodes_.size() == kMaxNodes) fail(fmt::format("more than {} nodes", kMaxNodes));
+        nodes_.push_back(node_of(graph.bytes()));
+      }
       if (graph.number() == 5) {
         GraphConstant c = constant_of(graph.bytes());
         if (constants_.size() == kMaxTensors) fail(fmt::format("more than {} tensors", kMaxTensors));
@@ -100,22 +111,26 @@ class GraphReader {
     };
     for (MessageFields field(message, origin_); field.next();) switch (field.number()) {
         case 1:  // one of them, or all in a list
-          if (field.bytes().empty()) dimension(field, field.value());
+          if (field.is_number()) dimension(field, field.value());
           for (std::string_view list = field.bytes(); !list.empty();)
             dimension(field, MessageFields::varint(list, origin_));
           break;
         case 2:
           c.type = field.value();
           break;
-        case 4:
-          c.floats = field.bytes();
+        case 4:   // 32-bit numbers
+        case 10:  // 64-bit numbers
+          c.numbers = field.bytes();
+          break;
+        case 5:
+          c.halves = field.bytes();
           break;
         case 8:
           c.name = field.bytes();
-          if (c.name.size() > kMaxTensorName) field.damaged("a name is too long");
+          if (!is_plain_name(c.name)) field.damaged("a tensor's name is not plain ASCII");
           break;
         case 9:
-          c.raw = field.bytes();
+          c.numbers = field.bytes();
           break;
         case 13:
           read_place(field.bytes(), c);
@@ -144,38 +159,53 @@ class GraphReader {
   }
 
   void refuse_if_unreadable(const GraphNode& node) const {
-    if (node.kind.find("QuantizeLinear") != node.kind.npos || node.kind.ends_with("Integer") ||
+    const auto says = [&](std::string_view word) { return node.kind.find(word) != node.kind.npos; };
+    if (says("uantizeLinear") || says("NBits") || says("Bnb4") || node.kind.ends_with("Integer") ||
         node.kind.starts_with("QLinear"))
-      fail("its weights are 8-bit integers", "the graph that it was quantized from, mostly model.onnx");
+      fail(fmt::format("it is quantized ({})", quote(node.kind)),
+           "the graph that it was quantized from, mostly model.onnx");
     if (node.domain == "com.microsoft")
       fail(fmt::format("its layers were fused for ONNX Runtime ({})", quote(node.kind)),
            "the graph as it was exported, mostly model.onnx");
   }
 
-  // A tensor of the graph as PyTorch has it. The first of a name counts: shared layers are there again and
-  // again.
-  void add(std::string name, const GraphConstant& c, bool transpose) {
+  // A tensor of the graph as PyTorch has it; false where it is no weight.
+  bool add(std::string name, const GraphConstant& c, bool transpose) {
     const auto type = std::ranges::find(kOnnxTypes, c.type, &std::pair<uint64_t, DType>::first);
-    if (type == std::end(kOnnxTypes) || !names_.insert(name).second) return;
+    if (type == std::end(kOnnxTypes) || !is_plain_name(name)) return false;
+    if (out_.tensors.size() == kMaxTensors) fail(fmt::format("more than {} tensors", kMaxTensors));
     TensorInfo info{.name = std::move(name), .dtype = type->second, .shape = c.shape, .data = {}};
-    Checked bytes = size_of(info.dtype);
-    for (const size_t size : c.shape) bytes = bytes * size;
-    const std::string_view numbers = c.elsewhere                                  ? outside(c, bytes)
-                                     : c.raw.empty() && info.dtype == DType::kF32 ? c.floats
-                                                                                  : c.raw;
-    if (Checked(numbers.size()) != bytes)
+    const size_t bytes = bytes_of(info.dtype, c.shape, origin_.name, c.name);
+    const std::string_view numbers = numbers_of(c, bytes);
+    if (numbers.size() != bytes)
       fail(fmt::format("tensor {} has {} bytes where its shape needs {}", quote(c.name), numbers.size(),
-                       bytes.value()));
+                       bytes));
     info.data = std::as_bytes(std::span(numbers));
     if (transpose) {
       out_.copies.push_back(transposed(info));
       info.data = out_.copies.back();
       std::swap(info.shape[0], info.shape[1]);
     }
+    named_.emplace(info.name, c.name);
     out_.tensors.push_back(std::move(info));
+    return true;
   }
 
-  std::string_view outside(const GraphConstant& c, Checked bytes) {
+  std::string_view numbers_of(const GraphConstant& c, size_t bytes) {
+    return c.elsewhere ? outside(c, bytes) : c.halves.empty() ? c.numbers : from_halves(c);
+  }
+
+  // 16-bit numbers that are written as a list of varints.
+  std::string_view from_halves(const GraphConstant& c) {
+    std::vector<std::byte>& copy = out_.copies.emplace_back();
+    for (std::string_view list = c.halves; !list.empty();) {
+      const uint64_t number = MessageFields::varint(list, origin_);
+      for (const int shift : {0, 8}) copy.push_back(std::byte(number >> shift & 0xFF));
+    }
+    return {reinterpret_cast<const char*>(copy.data()), copy.size()};
+  }
+
+  std::string_view outside(const GraphConstant& c, size_t bytes) {
     if (c.location.find('/') != c.location.npos || !is_safe_path(c.location))
       fail(fmt::format("tensor {} is in {}, which is not the plain name of a file beside it", quote(c.name),
                        quote(c.location)));
@@ -184,7 +214,7 @@ class GraphReader {
       out_.files.push_back(files_.read(c.location));
       file = opened_.emplace(c.location, out_.files.back().text()).first;
     }
-    const Checked length = c.length.value_or(bytes.value());
+    const Checked length = c.length.value_or(bytes);
     if (Checked(c.offset) + length > Checked(file->second.size()))
       fail(fmt::format("tensor {} reaches beyond {}", quote(c.name), quote(c.location)));
     return file->second.substr(c.offset, length.value());
@@ -193,17 +223,20 @@ class GraphReader {
   // Constants that have lost their names: matrices, which are stored transposed, and numbers that another
   // parameter has too, which are stored once. Who takes them knows what they are.
   void name_others() {
+    std::set<std::string_view> same_as;                        // names that are given by an Identity
     std::map<std::string_view, std::string_view> bias_behind;  // what a node gives, and the bias added to it
+    for (const GraphNode& node : nodes_)
+      if (node.kind == "Identity" && node.inputs.size() == 1 && is_parameter(node.output)) {
+        same_as.insert(node.output);
+        add_constant(node.inputs[0], std::string(node.output), false);
+      }
     for (const GraphNode& node : nodes_) {
       const std::vector<std::string_view>& in = node.inputs;
-      if (node.kind == "Identity" && in.size() == 1 && is_parameter(node.output)) {
-        const auto constant = constants_.find(in[0]);
-        if (constant != constants_.end()) add(std::string(node.output), constant->second, false);
-      }
       if (node.kind == "LayerNormalization" && in.size() == 3 && in[1].ends_with(".weight"))
         add_constant(in[2], beside(in[1], "weight", "bias"), false);
       for (const size_t i : {0, 1})
-        if (node.kind == "Add" && in.size() == 2 && constants_.contains(in[i]) && in[i].ends_with(".bias"))
+        if (node.kind == "Add" && in.size() == 2 && in[i].ends_with(".bias") &&
+            (constants_.contains(in[i]) || same_as.contains(in[i])))
           bias_behind.emplace(in[1 - i], in[i]);
     }
     for (const GraphNode& node : nodes_) {
@@ -216,10 +249,33 @@ class GraphReader {
     }
   }
 
+  // A matrix gets one name: layers that share it take it again and again.
   void add_constant(std::string_view name, std::string called, bool matrix) {
     const auto constant = constants_.find(name);
-    if (constant == constants_.end() || constant->second.shape.size() != (matrix ? 2 : 1)) return;
+    if (constant == constants_.end() || (matrix && constant->second.shape.size() != 2)) return;
+    if (const auto other = named_.find(called); other != named_.end()) {
+      if (matrix && other->second != name && !is_there(called, constant->second))
+        fail(fmt::format(
+                 "two matrices would be called {}: of parameters with equal numbers, which a model has that "
+                 "never learned, the exporter kept one",
+                 quote(called)),
+             "the model that the graph was exported from");
+      return;
+    }
+    if (matrix && !matrices_.insert(name).second) return;
     add(std::move(called), constant->second, matrix);
+  }
+
+  // Whether the tensor of this name is this matrix, stored the other way round too, as a tied decoder's may
+  // be.
+  bool is_there(const std::string& called, const GraphConstant& c) {
+    const auto tensor = std::ranges::find(out_.tensors, called, &TensorInfo::name);
+    if (tensor->shape.size() != 2 || tensor->shape[0] != c.shape[1] || tensor->shape[1] != c.shape[0] ||
+        tensor->data.size() != bytes_of(tensor->dtype, c.shape, origin_.name, c.name))
+      return false;
+    const TensorInfo turned{.name = {}, .dtype = tensor->dtype, .shape = tensor->shape, .data = tensor->data};
+    return std::ranges::equal(transposed(turned),
+                              std::as_bytes(std::span(numbers_of(c, tensor->data.size()))));
   }
 
   // "encoder.layer.0.output.dense" for the node "/encoder/layer.0/output/dense/MatMul"; "" for "MatMul_7".
@@ -238,7 +294,8 @@ class GraphReader {
 
   static std::string matrix_with(std::string_view bias) {
     // A language model's last bias belongs to the head and not to the layer.
-    if (bias.ends_with("cls.predictions.bias")) return "cls.predictions.decoder.weight";
+    for (std::string_view head : {"predictions.bias", "lm_head.bias"})
+      if (bias.ends_with(head)) return beside(bias, "bias", "decoder.weight");
     return beside(bias, "bias", "weight");
   }
 
@@ -261,7 +318,8 @@ class GraphReader {
   std::vector<GraphNode> nodes_;
   std::map<std::string_view, GraphConstant> constants_;
   std::map<std::string, std::string_view, std::less<>> opened_;
-  std::set<std::string> names_;
+  std::map<std::string, std::string_view> named_;  // what a tensor is called, and the constant that it is
+  std::set<std::string_view> matrices_;            // that have a name
   OnnxTensors out_;
 };
 

@@ -14,7 +14,11 @@ namespace bertie::io {
 
 // What the bytes should be, for errors: "spiece.model is not a SentencePiece model, or damaged: …".
 struct MessageOrigin {
-  std::string name, what, hint;
+  std::string name, what, hint = "download it again; a pointer file of git-lfs is fetched with: git lfs pull";
+
+  [[noreturn]] void damaged(std::string_view problem) const {
+    throw Error(fmt::format("{} is not {}, or damaged: {}", name, what, problem), hint);
+  }
 };
 
 // Refers to the bytes and to where they are from.
@@ -26,7 +30,7 @@ class MessageFields {
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t key = varint();
-    number_ = key >> 3;
+    number_ = key >> 3, is_number_ = (key & 7) == 0;
     value_ = 0, bytes_ = {};
     switch (key & 7) {
       case 0:
@@ -47,12 +51,13 @@ class MessageFields {
     return true;
   }
   uint64_t number() const { return number_; }
+  bool is_number() const { return is_number_; }  // has a value(), else bytes()
   uint64_t value() const { return value_; }
   std::string_view bytes() const { return bytes_; }
   float real() const { return fixed<float>(); }
   uint32_t fixed32() const { return fixed<uint32_t>(); }
 
-  // A varint that is read off the front of `bytes`, as in a packed list.
+  // Takes a varint off the front of `bytes`, as those of a packed list.
   static uint64_t varint(std::string_view& bytes, const MessageOrigin& origin) {
     MessageFields list(bytes, origin);
     const uint64_t value = list.varint();
@@ -60,9 +65,7 @@ class MessageFields {
     return value;
   }
 
-  [[noreturn]] void damaged(std::string_view what) const {
-    throw Error(fmt::format("{} is not {}, or damaged: {}", origin_.name, origin_.what, what), origin_.hint);
-  }
+  [[noreturn]] void damaged(std::string_view what) const { origin_.damaged(what); }
 
  private:
   template <class T>
@@ -91,6 +94,7 @@ class MessageFields {
   std::string_view rest_;
   const MessageOrigin& origin_;
   uint64_t number_ = 0, value_ = 0;
+  bool is_number_ = false;
   std::string_view bytes_;
 };
 

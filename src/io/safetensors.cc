@@ -236,17 +236,11 @@ std::vector<TensorInfo> place(std::vector<Entry> entries, std::span<const std::b
       throw Error(fmt::format("{}: truncated: tensor {} ends at byte {} of the data, which has {}", name,
                               quote(info.name), entry.end, data.size()),
                   "download it again");
-    Checked bytes = size_of(info.dtype);
-    try {
-      for (size_t n : info.shape) bytes = bytes * n;
-    } catch (const Error&) {
-      malformed(name, info.name,
-                fmt::format("the size of shape [{}] overflows 64 bits", fmt::join(info.shape, ", ")));
-    }
-    if (bytes.value() != entry.end - entry.begin)
+    if (const size_t bytes = bytes_of(info.dtype, info.shape, name, info.name);
+        bytes != entry.end - entry.begin)
       malformed(name, info.name,
                 fmt::format("shape [{}] of {} is {} bytes, but its data has {}", fmt::join(info.shape, ", "),
-                            name_of(info.dtype), bytes.value(), entry.end - entry.begin));
+                            name_of(info.dtype), bytes, entry.end - entry.begin));
     info.data = data.subspan(entry.begin, entry.end - entry.begin);
     at = entry.end;
     tensors.push_back(std::move(info));
@@ -262,6 +256,22 @@ constexpr size_t kMaxShards = 1000;
 
 size_t size_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].size; }
 std::string_view name_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+
+size_t bytes_of(DType dtype, std::span<const size_t> shape, const std::string& file,
+                std::string_view tensor) {
+  Checked bytes = size_of(dtype);
+  try {
+    for (const size_t n : shape) bytes = bytes * n;
+  } catch (const Error&) {
+    malformed(file, tensor, fmt::format("the size of shape [{}] overflows 64 bits", fmt::join(shape, ", ")));
+  }
+  return bytes.value();
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxTensorName &&
+         std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+}
 
 SafeTensors SafeTensors::from_memory(std::span<const std::byte> file, const std::string& name) {
   std::string_view header = header_of(file, name);
@@ -285,6 +295,9 @@ SafeTensors SafeTensors::open(const ModelFiles& files) {
     throw Error(fmt::format("cannot read {}: No such file or directory", files.name()),
                 "check the path, from the folder you are in");
   if (file.empty())
+    if (const auto several = tensorflow_checkpoints(files); !several.empty())
+      throw several_checkpoints(files, several);
+  if (file.empty())
     throw Error(fmt::format("no {} in {}", kWeightsFile, files.name()),
                 "give a folder with config.json and model.safetensors in it");
   return file.ends_with(".index.json") ? open_shards(files, file) : open_file(files, file);
@@ -293,6 +306,8 @@ SafeTensors SafeTensors::open(const ModelFiles& files) {
 SafeTensors SafeTensors::with(std::vector<TensorInfo> tensors,
                               std::vector<std::vector<std::byte>> copies) && {
   std::ranges::sort(tensors, {}, &TensorInfo::name);
+  const auto twice = std::ranges::adjacent_find(tensors, {}, &TensorInfo::name);
+  if (twice != tensors.end()) throw Error(fmt::format("two tensors are called {}", quote(twice->name)));
   tensors_ = std::move(tensors);
   std::ranges::move(copies, std::back_inserter(copies_));
   return std::move(*this);
@@ -348,6 +363,7 @@ const TensorInfo* SafeTensors::find(std::string_view name) const {
 std::vector<std::byte> transposed(const TensorInfo& matrix) {
   const size_t rows = matrix.shape[0], cols = matrix.shape[1], size = size_of(matrix.dtype);
   std::vector<std::byte> out(matrix.data.size());
+  if (out.empty()) return out;   // its shape may say anything
   constexpr size_t kBlock = 32;  // columns whose pieces stay in the cache
   for (size_t first = 0; first < cols; first += kBlock)
     for (size_t r = 0; r < rows; ++r)
@@ -385,6 +401,13 @@ void to_float(const TensorInfo& tensor, size_t first, std::span<float> out) {
       return f16_to_float(in, out);
     case DType::kBF16:
       return bf16_to_float(in, out);
+    case DType::kF64:
+      for (size_t i = 0; i < out.size(); ++i) {
+        double number;
+        std::memcpy(&number, in + i * sizeof number, sizeof number);
+        out[i] = float(number);
+      }
+      return;
     case DType::kI8:
       if (!tensor.row_scales.empty()) return scaled_to_float(tensor, first, out);
       [[fallthrough]];

@@ -62,6 +62,11 @@ inline constexpr size_t kMaxTensors = 100'000;
 inline constexpr size_t kMaxRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
+// The bytes of a shape. An Error that names the tensor, where they do not fit into 64 bits.
+size_t bytes_of(DType dtype, std::span<const size_t> shape, const std::string& file, std::string_view tensor);
+// What a tensor may be called, where files do not promise UTF-8: ASCII, without control characters.
+bool is_plain_name(std::string_view name);
+
 class SafeTensors {
  public:
   // A .safetensors file or one of torch.save, an index of such, that of a TensorFlow checkpoint, an .onnx
@@ -74,7 +79,8 @@ class SafeTensors {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // sorted by name
   const TensorInfo* find(std::string_view name) const;                 // null where there is none
 
-  // Others in their place, made of these: in the same files, or in `copies`.
+  // Others in their place, made of these: in the same files, or in `copies`. Throws Error where two have one
+  // name.
   SafeTensors with(std::vector<TensorInfo> tensors, std::vector<std::vector<std::byte>> copies) &&;
 
  private:
@@ -89,8 +95,8 @@ class SafeTensors {
 // A matrix of any dtype the other way round: column by column.
 std::vector<std::byte> transposed(const TensorInfo& matrix);
 
-// Elements first .. first + out.size() - 1 of an F32, F16 or BF16 tensor, in the file's (row-major) order.
-// Another dtype, or elements that the tensor does not have, is an Error.
+// Elements first .. first + out.size() - 1 of an F64 (rounded), F32, F16 or BF16 tensor, in the file's
+// (row-major) order. Another dtype, or elements that the tensor does not have, is an Error.
 void to_float(const TensorInfo& tensor, size_t first, std::span<float> out);
 // The same, and of I8 and I32 the whole numbers, without scales. The caller keeps within the tensor.
 void as_stored(const TensorInfo& tensor, size_t first, std::span<float> out);

@@ -7,7 +7,8 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
+#include <span>
+#include <utility>
 
 #include "bertie/error.h"
 #include "core/checked.h"
@@ -19,7 +20,6 @@ namespace bertie::io {
 namespace {
 
 constexpr std::string_view kIndexEnding = ".index";
-constexpr std::string_view kFetchAgain = "make or download it again";
 constexpr size_t kMaxDataFiles = 1000;
 
 // TensorFlow's numbers for types of numbers.
@@ -28,11 +28,11 @@ constexpr std::pair<uint64_t, DType> kTensorFlowTypes[] = {
     {6, DType::kI8},   {9, DType::kI64},  {10, DType::kBool}, {14, DType::kBF16}, {17, DType::kU16},
     {19, DType::kF16}, {22, DType::kU32}, {23, DType::kU64}};
 
-// A LevelDB table.
+// A table in LevelDB's format.
 class LevelDbTable {
  public:
-  LevelDbTable(std::string_view file, const MessageOrigin& origin, Sums sums)
-      : file_(file), origin_(origin), sums_(sums) {}
+  LevelDbTable(std::string_view file, const MessageOrigin& origin, Crcs crcs)
+      : file_(file), origin_(origin), crcs_(crcs) {}
 
   using Visit = std::function<void(std::string_view key, std::string_view value)>;
 
@@ -43,53 +43,66 @@ class LevelDbTable {
     uint64_t magic = 0;
     if (file_.size() >= kFooter)
       std::memcpy(&magic, file_.data() + file_.size() - sizeof magic, sizeof magic);
-    if (magic != kMagic) damaged("it does not end as such a table does");
+    if (magic != kMagic) origin_.damaged("its last bytes are not a table's");
     std::string_view footer = file_.substr(file_.size() - kFooter);
-    block_at(footer);  // of other information; there is none
-    std::optional<std::string> last;
-    each_in_block(block_at(footer), [&](std::string_view, std::string_view handle) {
-      each_in_block(block_at(handle), [&](std::string_view key, std::string_view value) {
-        if (last && key <= *last) damaged("its names are not in order");
-        last = key;
+    block(take_place(footer));  // the table's metadata, which is empty
+    uint64_t last_end = 0;
+    std::optional<std::string> last_key;
+    each_in_block(block(take_place(footer)), [&](std::string_view, std::string_view handle) {
+      const Place place = take_place(handle);
+      if (place.offset < last_end) origin_.damaged("its blocks overlap");
+      last_end = place.offset + place.size;
+      each_in_block(block(place), [&](std::string_view key, std::string_view value) {
+        if (last_key && key <= *last_key) origin_.damaged("its names are not in order");
+        last_key = key;
         visit(key, value);
       });
     });
   }
 
-  [[noreturn]] void damaged(std::string_view what) const { MessageFields({}, origin_).damaged(what); }
-
  private:
+  struct Place {
+    uint64_t offset, size;
+  };
+  static constexpr size_t kTrailer = 5;  // behind a block: the kind of compression, and a CRC
+
   uint64_t varint(std::string_view& bytes) const { return MessageFields::varint(bytes, origin_); }
 
-  // The block whose offset and size are at the front of `handle`, which goes on behind them.
-  std::string_view block_at(std::string_view& handle) const {
-    constexpr size_t kTrailer = 5;  // kind of compression, sum
-    const Checked offset = varint(handle), size = varint(handle);
-    if (offset + size + kTrailer > Checked(file_.size())) damaged("a block leads out of the file");
-    const std::string_view block = file_.substr(offset.value(), size.value() + 1);
-    uint32_t sum;
-    std::memcpy(&sum, block.data() + block.size(), sizeof sum);
-    if (sums_ == Sums::kCheck && sum != masked_crc32c(crc32c(block))) damaged("a block's sum is wrong");
-    if (block.back() != 0)
-      throw Error(fmt::format("{} is compressed, as TensorFlow does not do it", origin_.name),
+  // Takes the place of a block off the front of `bytes`.
+  Place take_place(std::string_view& bytes) const {
+    const uint64_t offset = varint(bytes), size = varint(bytes);
+    if (Checked(offset) + size + kTrailer > Checked(file_.size()))
+      origin_.damaged("a block reaches beyond the file");
+    return {offset, size};
+  }
+  Place take_place(std::string_view&& bytes) const { return take_place(bytes); }
+
+  std::string_view block(Place place) const {
+    const std::string_view with_kind = file_.substr(place.offset, place.size + 1);
+    uint32_t crc;
+    std::memcpy(&crc, with_kind.data() + with_kind.size(), sizeof crc);
+    if (crcs_ == Crcs::kCheck && crc != masked_crc32c(crc32c(with_kind)))
+      origin_.damaged("the CRC of a block is wrong");
+    if (with_kind.back() != 0)
+      throw Error(fmt::format("{} is compressed, which TensorFlow itself never does", origin_.name),
                   "save the checkpoint again with TensorFlow");
-    return block.substr(0, size.value());
+    return with_kind.substr(0, place.size);
   }
 
-  // Keys and values, then the places of some keys, which nobody needs who reads all, and the count of these.
+  // Keys and values; then where some of the keys are, for those who look one up, and how many these are.
   void each_in_block(std::string_view block, const Visit& visit) const {
     uint32_t restarts = 0;
-    if (block.size() < sizeof restarts) damaged("a block is too short");
+    if (block.size() < sizeof restarts) origin_.damaged("a block is too short");
     std::memcpy(&restarts, block.data() + block.size() - sizeof restarts, sizeof restarts);
     const Checked tail = (Checked(restarts) + 1) * sizeof restarts;
-    if (tail > Checked(block.size())) damaged("a block is too short");
+    if (tail > Checked(block.size())) origin_.damaged("a block is too short");
     block.remove_suffix(tail.value());
     std::string key;
     while (!block.empty()) {
       const uint64_t shared = varint(block), own = varint(block), size = varint(block);
       if (shared > key.size() || Checked(own) + size > Checked(block.size()))
-        damaged("a name leads out of its block");
-      if (Checked(shared) + own > Checked(kMaxTensorName)) damaged("a name is too long");
+        origin_.damaged("a name reaches beyond its block");
+      if (Checked(shared) + own > Checked(kMaxTensorName)) origin_.damaged("a name is too long");
       key.resize(shared);
       key += block.substr(0, own);
       visit(key, block.substr(own, size));
@@ -99,13 +112,13 @@ class LevelDbTable {
 
   std::string_view file_;
   const MessageOrigin& origin_;
-  Sums sums_;
+  Crcs crcs_;
 };
 
 // What the index says of a tensor.
 struct IndexEntry {
   uint64_t type = 0, shard = 0, offset = 0, size = 0;
-  uint32_t sum = 0;
+  uint32_t crc = 0;
   std::vector<size_t> shape;
   bool in_slices = false;
 };
@@ -141,7 +154,7 @@ IndexEntry entry_of(std::string_view message, const MessageOrigin& origin) {
         e.size = field.value();
         break;
       case 6:
-        e.sum = field.fixed32();
+        e.crc = field.fixed32();
         break;
       case 7:
         e.in_slices = true;
@@ -154,21 +167,25 @@ IndexEntry entry_of(std::string_view message, const MessageOrigin& origin) {
 
 class CheckpointReader {
  public:
-  CheckpointReader(const ModelFiles& files, std::string_view index, Sums sums)
+  CheckpointReader(const ModelFiles& files, std::string_view index, Crcs crcs)
       : files_(files),
         prefix_(index.substr(0, index.size() - kIndexEnding.size())),
-        origin_{files.name_of(index), "the index of a TensorFlow checkpoint", std::string(kFetchAgain)},
-        sums_(sums) {}
+        origin_{files.name_of(index), "the index of a TensorFlow checkpoint"},
+        crcs_(crcs) {}
 
   TensorFlowTensors read(std::string_view index) {
     out_.files.push_back(files_.read(index));
-    const LevelDbTable table(out_.files[0].text(), origin_, sums_);
-    bool first = true;
-    table.each([&](std::string_view name, std::string_view value) {
-      if (first && !name.empty()) table.damaged("it has no header");
-      std::exchange(first, false) ? read_header(value) : add(name, entry_of(value, origin_));
-    });
-    if (first) table.damaged("it is empty");
+    bool has_header = false;
+    const auto visit = [&](std::string_view name, std::string_view value) {
+      if (name.empty()) {
+        has_header = true;
+        return read_header(value);
+      }
+      if (!has_header) origin_.damaged("it has no header");
+      add(name, entry_of(value, origin_));
+    };
+    LevelDbTable(out_.files[0].text(), origin_, crcs_).each(visit);
+    if (!has_header) origin_.damaged("it is empty");
     std::ranges::sort(out_.tensors, {}, &TensorInfo::name);
     const auto twice = std::ranges::adjacent_find(out_.tensors, {}, &TensorInfo::name);
     if (twice != out_.tensors.end()) fail(twice->name, "is there twice");
@@ -176,8 +193,13 @@ class CheckpointReader {
   }
 
  private:
+  struct DataFile {
+    std::string_view bytes;
+    uint64_t used = 0;  // by tensors so far
+  };
+
   [[noreturn]] void fail(std::string_view tensor, std::string_view problem,
-                         std::string_view hint = kFetchAgain) const {
+                         std::string_view hint = "make or download it again") const {
     throw Error(fmt::format("{}: tensor {} {}", origin_.name, quote(tensor), problem), std::string(hint));
   }
 
@@ -189,16 +211,15 @@ class CheckpointReader {
                     "save it on an ordinary machine");
     }
     if (shards_ == 0 || shards_ > kMaxDataFiles)
-      throw Error(fmt::format("{} says that its numbers are in {} files", origin_.name, shards_),
-                  std::string(kFetchAgain));
+      origin_.damaged(fmt::format("its numbers are said to be in {} files", shards_));
   }
 
-  std::string_view shard(uint64_t number, std::string_view tensor) {
-    if (number >= shards_) fail(tensor, "is in a file that there is not");
+  DataFile& data_file(uint64_t number, std::string_view tensor) {
+    if (number >= shards_) fail(tensor, fmt::format("is in file {} of {}", number + 1, shards_));
     const auto [at, is_new] = opened_.try_emplace(number);
     if (is_new) {
       out_.files.push_back(files_.read(fmt::format("{}.data-{:05}-of-{:05}", prefix_, number, shards_)));
-      at->second = out_.files.back().text();
+      at->second.bytes = out_.files.back().text();
     }
     return at->second;
   }
@@ -206,18 +227,19 @@ class CheckpointReader {
   void add(std::string_view name, const IndexEntry& e) {
     const auto type = std::ranges::find(kTensorFlowTypes, e.type, &std::pair<uint64_t, DType>::first);
     if (type == std::end(kTensorFlowTypes)) return;  // text, or what only TensorFlow knows
+    if (!is_plain_name(name)) origin_.damaged("a tensor's name is not plain ASCII");
     if (e.in_slices) fail(name, "is stored in slices", "save it with TensorFlow as one variable");
     if (out_.tensors.size() == kMaxTensors)
       throw Error(fmt::format("{}: more than {} tensors", origin_.name, kMaxTensors));
-    Checked bytes = size_of(type->second);
-    for (const size_t size : e.shape) bytes = bytes * size;
-    if (bytes != Checked(e.size))
-      fail(name, fmt::format("has {} bytes where its shape needs {}", e.size, bytes.value()));
-    const std::string_view file = shard(e.shard, name);
-    if (Checked(e.offset) + e.size > Checked(file.size())) fail(name, "reaches beyond its file");
-    const std::string_view numbers = file.substr(e.offset, e.size);
-    if (sums_ == Sums::kCheck && e.sum != masked_crc32c(crc32c(numbers)))
-      fail(name, "is damaged: its sum is wrong");
+    if (const size_t bytes = bytes_of(type->second, e.shape, origin_.name, name); bytes != e.size)
+      fail(name, fmt::format("has {} bytes where its shape needs {}", e.size, bytes));
+    DataFile& file = data_file(e.shard, name);
+    if (Checked(e.offset) + e.size > Checked(file.bytes.size())) fail(name, "reaches beyond its file");
+    file.used += e.size;
+    if (file.used > file.bytes.size()) fail(name, "overlaps another one");
+    const std::string_view numbers = file.bytes.substr(e.offset, e.size);
+    if (crcs_ == Crcs::kCheck && e.crc != masked_crc32c(crc32c(numbers)))
+      fail(name, "is damaged: its CRC is wrong");
     // Keras and tf.train.Checkpoint call a variable's value so.
     constexpr std::string_view kValue = "/.ATTRIBUTES/VARIABLE_VALUE";
     if (name.ends_with(kValue)) name.remove_suffix(kValue.size());
@@ -230,9 +252,9 @@ class CheckpointReader {
   const ModelFiles& files_;
   std::string prefix_;
   MessageOrigin origin_;
-  Sums sums_;
+  Crcs crcs_;
   uint64_t shards_ = 1;
-  std::map<uint64_t, std::string_view> opened_;
+  std::map<uint64_t, DataFile> opened_;
   TensorFlowTensors out_;
 };
 
@@ -240,8 +262,8 @@ class CheckpointReader {
 
 bool is_tensorflow_index(std::string_view file) { return file.ends_with(kIndexEnding); }
 
-TensorFlowTensors tensorflow_tensors(const ModelFiles& files, std::string_view index, Sums sums) {
-  return CheckpointReader(files, index, sums).read(index);
+TensorFlowTensors tensorflow_tensors(const ModelFiles& files, std::string_view index, Crcs crcs) {
+  return CheckpointReader(files, index, crcs).read(index);
 }
 
 }  // namespace bertie::io

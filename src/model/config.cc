@@ -10,7 +10,7 @@
 #include "bertie/error.h"
 #include "bertie/nearest.h"
 #include "io/json.h"
-#include "io/model_contents.h"
+#include "io/model_file_names.h"
 #include "model/attention_config.h"
 #include "model/config_json.h"
 #include "model/weights.h"
@@ -82,8 +82,7 @@ std::vector<std::string> labels_from(const json& config, const std::string& name
 }  // namespace
 
 ConfigFile read_config(const ModelFiles& files) {
-  const std::string_view file =
-      files.only().empty() ? io::config_file(files) : std::string_view(files.only());
+  const std::string_view file = files.only().empty() ? io::kConfigFile : std::string_view(files.only());
   const std::string name = files.name_of(file);
   return {name, io::parse_json(files.read(file).text(), name)};
 }
@@ -116,9 +115,7 @@ void check_dropout(const std::string& name, double rate) {
 
 Config Config::load(const ModelFiles& files) {
   const auto [name, root] = read_config(files);
-  const char* const google =
-      root.contains("num_hidden_groups") ? "albert" : "bert";  // whose files do not say
-  const Family& f = family_of(io::get_string(root, "model_type", name, google), name);
+  const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
   const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")
     throw Error(fmt::format("{}: position_embedding_type is {}; only \"absolute\" is supported", name,

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bertie/error.h"
-#include "io/model_contents.h"
+#include "io/model_file_names.h"
 #include "model/prune.h"
 #include "model/quantize.h"
 #include "model/rename.h"
@@ -80,7 +80,7 @@ Opened open_checkpoint(const ModelFiles& files, const WeightsOptions& options) {
   if (!files.exists())
     throw Error(fmt::format("no model at {}", files.name()),
                 "a folder with config.json, model.safetensors and vocab.txt or tokenizer.json");
-  auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::config_file(files)));
+  auto w = std::make_shared<Weights>(Config::load(files), files.name_of(io::kConfigFile));
   w->files = open_weights(files, w->config.model_type);
   const std::string anchor = std::string(w->family->embeddings.word) + ".weight";
   const std::string_view prefix = w->family->prefix;

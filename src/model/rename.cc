@@ -1,15 +1,10 @@
 #include "model/rename.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
-#include "bertie/error.h"
 #include "io/model_contents.h"
-#include "io/quote.h"
 #include "io/tensorflow_checkpoint.h"
 
 namespace bertie {
@@ -173,10 +168,7 @@ io::SafeTensors open_weights(const ModelFiles& files, std::string_view model_typ
     const Renamed r = rename_tensor(t.name, model_type);
     if (r.name.empty()) continue;
     if (r.squeezed && t.shape.size() > 2) std::erase(t.shape, size_t{1});
-    if (r.transposed) {
-      if (t.shape.size() != 2)
-        throw Error(fmt::format("{}: tensor {} has {} dimensions; a kernel has 2", files.name(),
-                                io::quote(t.name), t.shape.size()));
+    if (r.transposed && t.shape.size() == 2) {
       copies.push_back(io::transposed(t));
       t.data = copies.back();
       std::swap(t.shape[0], t.shape[1]);

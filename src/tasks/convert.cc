@@ -21,6 +21,7 @@
 #include "io/json.h"
 #include "io/model_contents.h"
 #include "io/model_file_names.h"
+#include "io/onnx.h"
 #include "io/safetensors_writer.h"
 #include "model/rename.h"
 #include "model/weights.h"
@@ -115,9 +116,9 @@ class Converter {
     beside_ = source_.empty() ? c_.from.parent_path() : tensors_at_;
     if (beside_.empty()) beside_ = ".";
     // onnx/model.onnx and variables/variables.index are in a folder of their own, below the rest.
-    if (const ModelFiles above(beside_ / "..");
-        source_.empty() && !ModelFiles(beside_).is_model() && above.is_model())
-      beside_ /= "..";
+    const bool in_own_folder = source_.empty() && (io::is_onnx_file(c_.from.string()) ||
+                                                   fs::absolute(beside_).filename() == "variables");
+    if (in_own_folder && !ModelFiles(beside_).is_model()) beside_ /= "..";
     refuse_own_folder();
     if (!c_.vocabulary.empty()) choose_tokens();
     inputs_ = open_tensors(tensors_at_);
@@ -146,10 +147,13 @@ class Converter {
   // model.ckpt.index.
   void find_checkpoint() {
     std::error_code error;
-    const std::string name = c_.from.string();
-    const std::string prefix = name.substr(0, name.rfind(".data-"));
-    if ((prefix != name || !fs::exists(c_.from, error)) && fs::exists(prefix + ".index", error))
-      c_.from = prefix + ".index";
+    if (fs::is_directory(c_.from, error)) return;
+    const std::string given = c_.from.filename().string();
+    std::string prefix = given.substr(0, given.rfind(".data-"));
+    if (prefix.ends_with(".meta")) prefix.resize(prefix.size() - 5);
+    const fs::path index = c_.from.parent_path() / (prefix + ".index");
+    const bool is_part = prefix != given || !fs::exists(c_.from, error);
+    if (is_part && fs::is_regular_file(index, error)) c_.from = index;
   }
 
   // Of a model that is part of the program. Errors are about that, and not about where its files were put.
@@ -229,18 +233,16 @@ class Converter {
   }
 
   void write_config(const fs::path& model) {
-    fs::path file = c_.config;
-    std::error_code error;
-    if (file.empty()) file = beside_ / io::config_file(beside_);
-    if (c_.config.empty() && !fs::exists(file, error))
+    const ModelFiles beside(beside_);
+    if (c_.config.empty() && !beside.has(io::kConfigFile))
       throw Error(fmt::format("no {} in {}", io::kConfigFile, beside_.string()),
                   "name one (`config`), with the model's shape as transformers or Google's BERT writes it");
-    config_at_ = file;
-    const io::MappedFile mapped(file);
-    std::string text(mapped.text());
-    const nlohmann::json checked = io::parse_json(text, file.string());
+    config_at_ = c_.config.empty() ? fs::path(beside.name_of(io::kConfigFile)) : c_.config;
+    std::string text(c_.config.empty() ? beside.read(io::kConfigFile).text()
+                                       : io::MappedFile(c_.config).text());
+    const nlohmann::json checked = io::parse_json(text, config_at_.string());
     if (!checked.is_object())
-      throw Error(fmt::format("{}: there should be an object of keys and values", file.string()));
+      throw Error(fmt::format("{}: there should be an object of keys and values", config_at_.string()));
     Json json = Json::parse(text);
     bool changed = false;
     if (!tokens_.empty()) {
@@ -443,8 +445,7 @@ class Converter {
       for (const std::string_view name : io::small_model_files())
         if (name != io::kConfigFile && name != io::kModulesFile && name != io::kSentenceTransformersFile &&
             (tokens_.empty() || !is_of_vocabulary(name)))
-          copy(beside_ / name, model / name);
-      write_case(model);
+          copy(beside_, name, model / name);
       return write_vocabulary(model);
     }
     const std::string below = io::transformer_folder(source_);
@@ -452,26 +453,10 @@ class Converter {
     for (const std::string& file : io::files_read(source_)) {
       const fs::path name = file;
       if (!tokens_.empty() && is_of_vocabulary(name.filename().string())) continue;
-      const bool weights = !io::is_small_model_file(name.filename().string());
-      const bool of_transformer =
-          name.parent_path() == below || name.parent_path() == fs::path(below) / "variables";
-      const bool is_new = of_transformer && (weights || name.filename() == io::kConfigFile);
-      if (!is_new) copy(source_ / name, folder / name);
+      const bool config = name.parent_path() == below && name.filename() == io::kConfigFile;
+      if (!config && !io::is_weights_of(below, file)) copy(source_, file, folder / name);
     }
-    write_case(model);
     write_vocabulary(model);
-  }
-
-  // Google's folders do not say that text keeps its capitals; other programs would make small letters of
-  // them.
-  void write_case(const fs::path& model) const {
-    std::error_code error;
-    if (!fs::exists(model / io::kWordPieceFile, error) || fs::exists(model / io::kTokenizerFile, error) ||
-        fs::exists(model / io::kTokenizerConfigFile, error) || Tokenizer::load(beside_).lowercase())
-      return;
-    io::AtomicFile out(model / io::kTokenizerConfigFile);
-    out.write("{\n  \"do_lower_case\": false\n}\n");
-    out.commit();
   }
 
   // Files that say which token has which number.
@@ -481,10 +466,10 @@ class Converter {
   }
   void write_vocabulary(const fs::path& model) const {
     if (tokens_.empty()) return;
-    copy(c_.vocabulary, model / io::kWordPieceFile);
+    copy(c_.vocabulary, ModelFiles(c_.vocabulary).only(), model / io::kWordPieceFile);
     Json settings = Json::object();
-    if (std::error_code error; fs::exists(beside_ / io::kTokenizerConfigFile, error))
-      settings = Json::parse(io::MappedFile(beside_ / io::kTokenizerConfigFile).text());
+    if (const ModelFiles beside(beside_); beside.has(io::kTokenizerConfigFile))
+      settings = Json::parse(beside.read(io::kTokenizerConfigFile).text());
     settings.erase("added_tokens_decoder");
     settings["do_lower_case"] = Tokenizer::load(beside_).lowercase();
     io::AtomicFile out(model / io::kTokenizerConfigFile);
@@ -492,13 +477,11 @@ class Converter {
     out.commit();
   }
 
-  static void copy(const fs::path& from, const fs::path& to) {
-    std::error_code error;
-    if (!fs::is_regular_file(from, error)) return;
+  static void copy(const ModelFiles& from, std::string_view file, const fs::path& to) {
+    if (!from.has(file)) return;
     fs::create_directories(to.parent_path());
-    const io::MappedFile file(from);
     io::AtomicFile out(to);
-    out.write(file.bytes());
+    out.write(from.read(file).text());
     out.commit();
   }
 

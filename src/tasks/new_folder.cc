@@ -80,8 +80,7 @@ void NewFolder::write(const fs::path& name, std::string_view text) const {
 void NewFolder::take_others(const ModelFiles& from, const std::string& below, std::string_view but) const {
   for (const std::string& file : io::files_read(from)) {
     const fs::path name = file;
-    const bool weights = !io::is_small_model_file(name.filename().string());
-    if (name.parent_path() != below || !(weights || name.filename() == but))
+    if (!io::is_weights_of(below, file) && (name.parent_path() != below || name.filename() != but))
       write(name, from.read(file).text());
   }
 }

@@ -41,10 +41,12 @@ TEST_P(Exported, HasTheWeightsOfItsModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Onnx, Exported,
-                         testing::Values("named.onnx", "numbered.onnx", "wrapped.onnx", "today.onnx"));
+                         testing::Values("named.onnx", "numbered.onnx", "wrapped.onnx", "today.onnx",
+                                         "lists.onnx"));
 
 TEST(Onnx, ThatCannotBeReadIsAnErrorThatSaysWhy) {
-  expect_error("8-bit integers", [] { SafeTensors::open(golden("integers.onnx")); });
+  for (const char* name : {"integers.onnx", "dequantized.onnx"})
+    expect_error("it is quantized", [&] { SafeTensors::open(golden(name)); });
   expect_error("fused for ONNX Runtime", [] { SafeTensors::open(golden("fused.onnx")); });
   const std::string text = "no graph", empty;
   const auto of = [](const std::string& bytes) {
@@ -74,6 +76,36 @@ TEST(Onnx, IsNotTrusted) {
       }
     }
   }
+}
+
+// A model that never learned: all of its biases are 0, and one of them is stored.
+TEST(Onnx, WhoseEqualNumbersWereMergedIsReadOrAnErrorThatSaysSo) {
+  const SafeTensors model = SafeTensors::open(golden("fresh.safetensors")),
+                    graph = SafeTensors::open(golden("fresh_numbered.onnx"));
+  for (const TensorInfo& t : model.tensors()) {
+    ASSERT_TRUE(graph.find(t.name)) << t.name;
+    EXPECT_TRUE(std::ranges::equal(graph.find(t.name)->data, t.data)) << t.name;
+  }
+  expect_error("the exporter kept one", [] { SafeTensors::open(golden("fresh_today.onnx")); });
+}
+
+TEST(Onnx, OfFewBytesCannotTakeMuch) {
+  // A matrix that a hundred nodes take is copied once.
+  const auto bytes = [](int field, const std::string& text) {
+    return std::string(1, char(field << 3 | 2)) + char(text.size()) + text;
+  };
+  std::string graph =
+      bytes(5, std::string("\x08\x01\x08\x01\x10\x01", 6) + bytes(8, "w") + bytes(9, "1234")) +
+      bytes(5, std::string("\x08\x01\x10\x01", 4) + bytes(8, "a.bias") + bytes(9, "1234"));
+  for (char c = 'b'; c <= 'z'; ++c)
+    graph += bytes(1, bytes(1, "x") + bytes(1, "w") + bytes(2, "y") +
+                          bytes(3, std::string("/") + c + "/MatMul") + bytes(4, "MatMul"));
+  std::string model = "\x3a";
+  model += char((graph.size() & 127) | 128), model += char(graph.size() >> 7), model += graph;
+  const ModelFiles files = ModelFiles::in_memory({{"m.onnx", std::as_bytes(std::span(model))}});
+  const OnnxTensors all = onnx_tensors(files, "m.onnx");
+  EXPECT_EQ(all.tensors.size(), 2u);
+  EXPECT_EQ(all.copies.size(), 1u);
 }
 
 // A file beside it may be named, and none elsewhere.

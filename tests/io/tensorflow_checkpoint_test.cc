@@ -55,8 +55,14 @@ TEST(TensorFlowCheckpoint, OfKerassKindHasPlainNames) {
   EXPECT_EQ(floats(all, "layer"), Floats({0, 1, 2, 3, 4, 5}));
 }
 
+TEST(TensorFlowCheckpoint, MayHaveItsNumbersInSeveralFiles) {
+  const SafeTensors all = SafeTensors::open(golden("two.index"));
+  EXPECT_EQ(floats(all, "a"), Floats({1, 2}));
+  EXPECT_EQ(floats(all, "b"), Floats({3, 4, 5}));
+}
+
 // Of two files in memory.
-TensorFlowTensors read(const std::string& index, const std::string& data, Sums sums) {
+TensorFlowTensors read(const std::string& index, const std::string& data, Crcs sums) {
   const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
   const ModelFiles files =
       ModelFiles::in_memory({{"a.index", bytes(index)}, {"a.data-00000-of-00001", bytes(data)}});
@@ -65,23 +71,23 @@ TensorFlowTensors read(const std::string& index, const std::string& data, Sums s
 
 TEST(TensorFlowCheckpoint, ThatIsDamagedIsAnError) {
   const std::string index = bytes_of("few.ckpt.index"), data = bytes_of("few.ckpt.data-00000-of-00001");
-  check_tensors(read(index, data, Sums::kCheck).tensors);
+  check_tensors(read(index, data, Crcs::kCheck).tensors);
   for (size_t size = 0; size < index.size(); ++size)
-    EXPECT_THROW(read(index.substr(0, size), data, Sums::kCheck), Error) << "cut at " << size;
+    EXPECT_THROW(read(index.substr(0, size), data, Crcs::kCheck), Error) << "cut at " << size;
   for (size_t i = 0; i + 48 < index.size(); ++i) {
     std::string bad = index;
     bad[i] ^= 1;
-    EXPECT_THROW(read(bad, data, Sums::kCheck), Error) << "byte " << i << " of the index";
+    EXPECT_THROW(read(bad, data, Crcs::kCheck), Error) << "byte " << i << " of the index";
   }
   size_t noticed = 0;
   for (size_t i = 0; i < data.size(); ++i) {
     std::string bad = data;
     bad[i] ^= 1;
     try {
-      read(index, bad, Sums::kCheck);
+      read(index, bad, Crcs::kCheck);
     } catch (const Error& error) {
       ++noticed;
-      EXPECT_NE(std::string(error.what()).find("its sum is wrong"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("its CRC is wrong"), std::string::npos);
     }
   }
   EXPECT_GE(noticed, data.size() - 16) << "all but the text, which is not read";
@@ -97,7 +103,7 @@ TEST(TensorFlowCheckpoint, IsNotTrusted) {
       for (uint32_t changes = 1 + random.below(3); changes > 0; --changes)
         bad[random.below(uint32_t(bad.size()))] = char(random.below(256));
       try {
-        check_tensors(read(bad, data, Sums::kIgnore).tensors);
+        check_tensors(read(bad, data, Crcs::kIgnore).tensors);
       } catch (const Error&) {
       }
     }
@@ -106,13 +112,73 @@ TEST(TensorFlowCheckpoint, IsNotTrusted) {
 
 TEST(TensorFlowCheckpoint, SaysWhatIsWrong) {
   const std::string index = bytes_of("few.ckpt.index"), data = bytes_of("few.ckpt.data-00000-of-00001");
-  expect_error("is not the index of a TensorFlow checkpoint", [&] { read("{}", data, Sums::kCheck); });
-  expect_error("reaches beyond its file", [&] { read(index, data.substr(0, 10), Sums::kCheck); });
+  expect_error("is not the index of a TensorFlow checkpoint", [&] { read("{}", data, Crcs::kCheck); });
+  expect_error("reaches beyond its file", [&] { read(index, data.substr(0, 10), Crcs::kCheck); });
   const test::TempFolder folder;
   fs::copy_file(golden("few.ckpt.index"), folder.path() / "model.ckpt.index");
+  expect_error("no model.safetensors", [&] { SafeTensors::open(folder.path()); });  // somebody else's .index
+  folder.write("model.ckpt.data-00001-of-00002", "");
   expect_error("model.ckpt.data-00000-of-00001", [&] { SafeTensors::open(folder.path()); });
   fs::copy_file(golden("few.ckpt.index"), folder.path() / "other.ckpt.index");
-  expect_error("no model.safetensors", [&] { SafeTensors::open(folder.path()); });
+  folder.write("other.ckpt.data-00000-of-00001", "");
+  expect_error("several TensorFlow checkpoints: model.ckpt.index, other.ckpt.index",
+               [&] { SafeTensors::open(folder.path()); });
+}
+
+// A table of one block, as few bytes as can be.
+std::string table_of(const std::vector<std::pair<std::string, std::string>>& entries, int blocks = 1) {
+  const auto block = [](const std::vector<std::pair<std::string, std::string>>& all) {
+    std::string out;
+    for (const auto& [key, value] : all) {
+      out += '\0', out += char(key.size());
+      for (size_t n = value.size(); n >= 128; n >>= 7) out += char(n | 128);
+      out += char(value.size() < 128 ? value.size() : value.size() >> 7);
+      out += key + value;
+    }
+    return out + std::string(4, '\0') + std::string(5, '\0');  // no restarts; no compression, no CRC
+  };
+  const auto place = [](size_t offset, size_t size) {
+    std::string out;
+    for (size_t n : {offset, size}) {
+      for (; n >= 128; n >>= 7) out += char(n | 128);
+      out += char(n);
+    }
+    return out;
+  };
+  const std::string data = block(entries);
+  std::vector<std::pair<std::string, std::string>> handles;
+  for (int i = 0; i < blocks; ++i) handles.emplace_back("k", place(0, data.size() - 5));
+  const std::string index = block(handles);
+  std::string footer = place(0, data.size() - 5) + place(data.size(), index.size() - 5);
+  footer.resize(40);
+  return data + index + footer + "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
+}
+
+TEST(TensorFlowCheckpoint, OfFewBytesCannotTakeMuch) {
+  const std::string header = "\x08\x01", data(8, 'x');
+  const std::string two_floats = "\x08\x01\x12\x04\x12\x02\x08\x02\x28\x08";  // float, shape [2], 8 bytes
+  EXPECT_EQ(read(table_of({{"", header}, {"a", two_floats}}), data, Crcs::kIgnore).tensors.size(), 1u);
+  expect_error("overlaps", [&] {
+    read(table_of({{"", header}, {"a", two_floats}, {"b", two_floats}}), data, Crcs::kIgnore);
+  });
+  expect_error("blocks overlap", [&] {
+    read(table_of({{"", header}, {"a", two_floats}}, 2), data, Crcs::kIgnore);
+  });
+  expect_error("big-endian", [&] { read(table_of({{"", "\x08\x01\x10\x01"}}), data, Crcs::kIgnore); });
+  expect_error("in slices", [&] {
+    read(table_of({{"", header}, {"a", two_floats + std::string("\x3a\0", 2)}}), data, Crcs::kIgnore);
+  });
+  expect_error("file 4 of 1", [&] {
+    read(table_of({{"", header}, {"a", two_floats + "\x18\x03"}}), data, Crcs::kIgnore);
+  });
+  expect_error("overflows 64 bits", [&] {  // shape [-1, 5]
+    const std::string minus = "\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    read(table_of({{"", header}, {"a", "\x08\x01\x12\x11" + minus + "\x12\x02\x08\x05"}}), data,
+         Crcs::kIgnore);
+  });
+  expect_error("plain ASCII", [&] {
+    read(table_of({{"", header}, {"\xff", two_floats}}), data, Crcs::kIgnore);
+  });
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include "bertie/error.h"
 #include "bertie/model.h"
+#include "bertie/prune.h"
+#include "bertie/quantize.h"
 #include "bertie/tokenizer.h"
 #include "io/half.h"
 #include "io/safetensors_writer.h"
@@ -123,11 +125,25 @@ TEST(Convert, ACasedVocabularyOfGooglesStaysCased) {
   given.write("vocab.txt", start);
   convert({.from = given.path(), .to = folder.path() / "uncased"});
   EXPECT_TRUE(Tokenizer::load(given.path()).lowercase());
-  EXPECT_FALSE(fs::exists(folder.path() / "uncased/tokenizer_config.json"));
+  EXPECT_TRUE(Tokenizer::load(folder.path() / "uncased").lowercase());
   given.write("vocab.txt", start + "A\nB\n");
   convert({.from = given.path(), .to = folder.path() / "cased"});
   EXPECT_FALSE(Tokenizer::load(given.path()).lowercase());
   EXPECT_FALSE(Tokenizer::load(folder.path() / "cased").lowercase());
+  quantize({.from = given.path(), .to = folder.path() / "integers"});
+  EXPECT_FALSE(Tokenizer::load(folder.path() / "integers").lowercase());
+  prune({.from = given.path(), .to = folder.path() / "pruned", .heads = {{0, 0}}});
+  EXPECT_FALSE(Tokenizer::load(folder.path() / "pruned").lowercase());
+}
+
+// ALBERT's folder calls its pieces otherwise.
+TEST(Convert, GooglesAlbertBringsItsTokenizer) {
+  const test::TempFolder folder, given;
+  for (const auto& entry : fs::directory_iterator(golden("tensorflow/albert")))
+    fs::copy_file(entry.path(), given.path() / entry.path().filename());
+  given.write("30k-clean.model", "x");
+  convert({.from = given.path(), .to = folder.path() / "new"});
+  EXPECT_EQ(read_all(folder.path() / "new/spiece.model"), "x");
 }
 
 TEST(Convert, AnExportedGraphBecomesItsModelAgain) {

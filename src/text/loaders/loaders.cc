@@ -32,11 +32,6 @@ std::string model_type(const ModelFiles& files) {
   return root.is_object() ? io::get_string(root, "model_type", name, "") : "";
 }
 
-// Google's folders do not say whether text becomes small letters; a vocabulary for such text has no capitals.
-bool has_capitals(std::string_view vocab_txt) {
-  return vocab_txt.find("\nA\n") != vocab_txt.npos || vocab_txt.find("\nA\r\n") != vocab_txt.npos;
-}
-
 TokenizerParts load_bpe_files(const ModelFiles& files, const TokenizerConfig& config) {
   const FileBytes vocab = files.read(io::kBpeFile), merges = files.read(io::kMergesFile);
   return read_bpe_files({vocab.text(), merges.text(), files.name_of(io::kBpeFile),
@@ -71,10 +66,7 @@ TokenizerParts load_tokenizer(const ModelFiles& files) {
                                config.tokenizer_class.empty() ? model_type(files) : config.tokenizer_class,
                                config);
   if (file.ends_with(".json")) return read_tokenizer_json(bytes.text(), name, config);
-  TokenizerOptions options;
-  if (!files.has(io::kConfigFile) && files.has(io::kGoogleConfigFiles[0]))
-    options.lowercase = !has_capitals(bytes.text());
-  return read_vocab_txt(bytes.text(), name, options, config);
+  return read_vocab_txt(bytes.text(), name, {}, config);
 }
 
 }  // namespace bertie::text
