@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$PWD/build-package/out
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+clean() { for at in "$work"/*/proc; do umount "$at" 2> /dev/null || true; done; rm -rf --one-file-system "$work"; }
+trap clean EXIT
 built_on=$(. /etc/os-release && echo "$VERSION_CODENAME")
 fails=0
 
@@ -32,8 +33,9 @@ for suite in "${@:-bookworm}"; do
   root=$work/$suite
   say "making a Debian"
   debootstrap --variant=minbase "$suite" "$root" > "$work/debootstrap.log" 2>&1 || { tail -5 "$work/debootstrap.log"; exit 1; }
+  mount -t proc proc "$root/proc" # by which a program knows the folder that it is in
   cp "$out"/* "$root/root"
-  in_debian sh -c 'apt-get -qq update; apt-get -qq install -y xz-utils' > /dev/null 2>&1
+  in_debian sh -c 'apt-get -qq update && apt-get -qq install -y xz-utils' > "$work/apt.log" 2>&1 || { tail -5 "$work/apt.log"; exit 1; }
   in_debian sh -c 'cd /opt && tar xf /root/bertie-*.tar.xz && mv bertie-*-linux-* bertie'
   newest=$(objdump -T "$root/opt/bertie/bin/bertie" "$root"/opt/bertie/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
   have=$(in_debian ldd --version | head -1 | grep -o '[0-9.]*$')
@@ -49,6 +51,6 @@ for suite in "${@:-bookworm}"; do
   sed 's/all-MiniLM-L6-v2/bertie-mini/' examples/hello.cc > "$root/root/hello.cc"
   check "256 numbers" sh -c 'cd /root && g++ -std=c++20 hello.cc $(pkg-config --cflags --libs bertie) -o hello && ./hello'
   in_debian sh -c 'apt-get -qq purge -y bertie bertie-mpi "libbertie*"' > /dev/null 2>&1
-  check "0" sh -c 'find / -xdev -name "*bertie*" -not -path "/root/*" -not -path "/opt/*" -not -path "/var/*" | wc -l'
+  check "^0$" sh -c 'find / -xdev -name "*bertie*" -not -path "/root/*" -not -path "/opt/*" -not -path "/var/*" | wc -l'
 done
 exit $((fails > 0))
