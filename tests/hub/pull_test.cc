@@ -384,7 +384,7 @@ TEST_F(HubPull, OthersAreRefusedWithAWayOut) {
   only("org/numpy", "weights.npz");
   expect_failure("a Keras file", "save_pretrained", "org/keras");
   expect_failure("a Flax file", "save_pretrained", "org/flax");
-  expect_failure("weights have lost their names", "safetensors", "org/onnx");
+  expect_failure("an ONNX graph", "`convert`", "org/onnx");
   expect_failure("NumPy's format", "`convert`", "org/numpy");
   server_.add("org/empty", "README.md", "");
   expect_failure("it has no config.json", "", "org/empty");

@@ -128,9 +128,9 @@ TEST(HostileSentencePiece, WhatIsNoModelIsRefused) {
   expect_error("unk_id is 1", load(std::string_view("\x0A\x03\x0A\x01"
                                                     "a",
                                                     5)));
-  expect_error("no float", load(std::string_view("\x0A\x05\x0A\x01"
-                                                 "a\x10\x01",
-                                                 7)));
+  expect_error("a number of another size", load(std::string_view("\x0A\x05\x0A\x01"
+                                                                 "a\x10\x01",
+                                                                 7)));
   expect_error("\"t5\" is not supported", load(model, "t5"));
 }
 
