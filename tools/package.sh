@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages and a tarball of this commit, into build-package/out; a second run gives the same bytes.
+# Debian packages and a tarball of this commit, into build-package/out; a second run should give the same bytes.
 #
 #   tools/package.sh
 #
