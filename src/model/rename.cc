@@ -6,6 +6,7 @@
 
 #include "io/model_contents.h"
 #include "io/tensorflow_checkpoint.h"
+#include "model/low_rank.h"
 
 namespace bertie {
 namespace {
@@ -161,7 +162,8 @@ Renamed rename_tensor(std::string_view name, std::string_view model_type) {
 
 io::SafeTensors open_weights(const ModelFiles& files, std::string_view model_type) {
   io::SafeTensors stored = io::SafeTensors::open(files);
-  if (!io::is_tensorflow_index(files.only().empty() ? io::weights_file(files) : files.only())) return stored;
+  if (!io::is_tensorflow_index(files.only().empty() ? io::weights_file(files) : files.only()))
+    return apply_low_rank(std::move(stored), files.name());
   std::vector<io::TensorInfo> tensors;
   std::vector<std::vector<std::byte>> copies;
   for (io::TensorInfo t : stored.tensors()) {

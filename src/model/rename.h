@@ -26,7 +26,8 @@ struct Renamed {
 Renamed rename_tensor(std::string_view name, std::string_view model_type);
 
 // The tensors of a model of this type under today's names, whatever they are stored as: a TensorFlow
-// checkpoint's are renamed and transposed here, in memory; others are as they lie.
+// checkpoint's are renamed and transposed here, in memory, and low-rank changes made (low_rank.h); others are
+// as they lie.
 io::SafeTensors open_weights(const ModelFiles& files, std::string_view model_type);
 
 // Whether it is a tensor that older versions stored although the model makes it itself.
