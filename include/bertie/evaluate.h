@@ -53,8 +53,8 @@ struct Evaluation {
   std::vector<NamedScore> scores = {};  // the main one first, or the one that was asked for
   std::vector<ClassScore> classes = {};
   std::vector<std::string> labels = {};
-  std::vector<size_t> confusion =
-      {};  // (labels, labels): rows are right, columns predicted; one class of several
+  // (labels, labels): rows are right, columns predicted. One class of several, of at most 200 labels.
+  std::vector<size_t> confusion = {};
   // Whether, or how far, each row is right, from 0 to 1: classes, sets of labels, words of a sentence, F1 of
   // an answer. Empty for a regression.
   std::vector<double> row_scores = {};

@@ -101,6 +101,7 @@ struct FinetunePlan {
   size_t unlabeled_rows = 0;
   std::string model = {};  // what it begins with, in words
   std::vector<std::string> labels = {};
+  bool dev_labels_are_places = false;  // the dev rows have 0, 1 … where the others have names
   // Rows that are cut, of those to learn from (without labels too) and of the dev rows; in questions the
   // question.
   size_t truncated = 0, dev_truncated = 0;
@@ -114,6 +115,7 @@ struct FinetunePlan {
 struct FinetuneEvents : TrainEvents {
   std::function<void(const FinetunePlan&)> planned = {};
   std::function<void(size_t done, size_t all)> taught = {};  // sequences that the teacher has read
+  std::function<void(size_t index)> seed_begun = {};  // from 0; those that were done before are left out
   std::function<void(const SeedResult&)> seed_done = {};
   std::function<void(std::string_view name, double fraction)> baseline = {};  // how far one is, from 0 to 1
   std::function<void(const BaselineResult&)> baseline_done = {};

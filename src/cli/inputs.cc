@@ -70,7 +70,8 @@ LineReader::LineReader(const Settings& settings, std::optional<TaskKind> tables)
       tables_(tables),
       column_(settings.column.value_or("")),
       column_pair_(settings.column_pair.value_or("")),
-      verbose_(settings.verbose) {
+      verbose_(settings.verbose),
+      quiet_(settings.quiet) {
   if (!words_.empty() && files_.empty() && !(column_ + column_pair_).empty())
     throw UsageError("a column is one of a table, and there is no --file", "--file FILE");
   if (words_.empty() && files_.empty()) {
@@ -130,7 +131,9 @@ bool LineReader::open_next() {
   if (tables_ && (!(column_ + column_pair_).empty() || is_table(*tables_, file))) {
     rows_.emplace(*tables_, file, column_, column_pair_);
     if (open_[next_file_] >= 0) close(std::exchange(open_[next_file_], -1));  // a pipe, open until here
-    if (verbose_) say("{}: {}\n", name_of(file), printable(rows_->found()));
+    // A header that was taken for a text, or the other way round, is to be seen.
+    if (verbose_ || (!quiet_ && rows_->found().find("no header") != std::string::npos))
+      say("{}: {}\n", name_of(file), printable(rows_->found()));
   } else if (is_packed_file(file)) {
     packed_.emplace(file);
   } else {

@@ -60,7 +60,7 @@ class LineReader {
   std::optional<TextRow> row_;  // that next gave
   std::optional<TaskKind> tables_;
   std::string column_, column_pair_;
-  bool verbose_;
+  bool verbose_, quiet_;
   bool ended_ = false;  // it has no more than what is in the buffer
   std::string buffer_;  // what was read; lines are taken from begin_ on
   size_t begin_ = 0;

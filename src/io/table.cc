@@ -45,6 +45,11 @@ void check_is_text(std::string_view sample, const std::string& name) {
   if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF") || 4 * zeros > start.size())
     throw Error(fmt::format("{} is no text in UTF-8: it has zero bytes in it, or is marked as UTF-16", name),
                 "iconv -f UTF-16 -t UTF-8 converts a text in UTF-16");
+  const size_t cr = start.find('\r');
+  if (cr < start.size() - 1 && sample.find('\n') == sample.npos && !start.starts_with('{') &&
+      !start.starts_with('['))
+    throw Error(fmt::format("the lines of {} end with CR alone, as those of old Macs", name),
+                "tr '\\r' '\\n' < FILE > OTHER makes them usual ones");
 }
 
 bool is_blank_line(std::string_view text) {

@@ -8,6 +8,7 @@
 #include "io/onnx.h"
 #include "io/tensorflow_checkpoint.h"
 #include "io/torch_file.h"
+#include "model/low_rank.h"
 
 namespace bertie {
 namespace fs = std::filesystem;
@@ -64,7 +65,7 @@ std::vector<InputTensor> open_tensors(const fs::path& path) {
                             ".onnx or .npz",
                             name),
                 "docs/converting.md says what is read");
-  auto files = std::make_shared<const io::SafeTensors>(io::SafeTensors::open(path));
+  auto files = std::make_shared<const io::SafeTensors>(apply_low_rank(io::SafeTensors::open(path), name));
   for (const io::TensorInfo& t : files->tensors())
     tensors.push_back({t.name, t.dtype, t.shape, t.elements(),
                        [files, &t] {

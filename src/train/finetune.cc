@@ -233,6 +233,7 @@ class Finetuning {
       if (r.best) best = evaluation, best_step = r.step;
       if (events_.evaluated) events_.evaluated(r);
     };
+    if (first_rank() && events_.seed_begun) events_.seed_begun(size_t(seed - job_.train.seed));
     const TrainResult trained = Trainer(parts, options, events).run();
     result_.end = trained.end;
     if (trained.end == TrainEnd::kStopped || !first_rank()) return;
@@ -260,9 +261,10 @@ class Finetuning {
   // A seed is done. Where it is the best so far, its model goes to the folder; `checkpoint` empty: it is
   // there.
   void keep(const SeedResult& result, const fs::path& checkpoint) {
-    const auto value = [](const SeedResult& r) {
-      const double v = r.scores.empty() ? NAN : r.scores[0].value;
-      return std::isfinite(v) ? v : -std::numeric_limits<double>::infinity();
+    const auto value = [](const SeedResult& r) {  // the first score that is a number
+      for (const NamedScore& s : r.scores)
+        if (std::isfinite(s.value)) return s.higher_is_better ? s.value : -s.value;
+      return -std::numeric_limits<double>::infinity();
     };
     result_.seeds.push_back(result);
     if (result_.seeds.size() > 1 && !(value(result) > value(result_.seeds[result_.best]))) return;
@@ -273,16 +275,18 @@ class Finetuning {
       if (name != "optimizer.safetensors" && name != "state.json")
         io::copy_whole(entry.path(), job_.train.out / name);
     }
-    if (setup_.shorter) keep_length();
+    if (setup_.shorter)  // it was trained and measured with so many tokens: it is to be used with as many
+      keep_length(setup_.max_length);
+    else if (setup_.tokenizer->model_max_length() > setup_.config.max_tokens())
+      keep_length(setup_.config.max_tokens());  // or transformers' tokenizer would not cut what is too long
   }
 
-  // The model was trained and measured with so many tokens: it is to be used with as many.
-  void keep_length() const {
+  void keep_length(size_t length) const {
     const fs::path file = job_.train.out / io::kTokenizerConfigFile;
     nlohmann::ordered_json config = nlohmann::ordered_json::object();
     if (fs::exists(file)) config = nlohmann::ordered_json::parse(io::MappedFile(file).text(), nullptr, false);
     if (!config.is_object()) throw Error(fmt::format("{} is not a JSON object", file.string()));
-    config["model_max_length"] = setup_.max_length;
+    config["model_max_length"] = length;
     write_file(file, io::dump(config, 2) + "\n");
   }
 

@@ -155,7 +155,11 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
                                                              : data.train.labels;
     if (!regression) {
       data.train = with_labels(std::move(data.train), labels);
-      if (evaluates()) data.dev = with_labels(std::move(data.dev), labels);
+      if (evaluates()) {
+        dev_labels_are_places =
+            !data.dev.labels.empty() && std::ranges::count(labels, data.dev.labels[0]) == 0;
+        data.dev = with_labels(std::move(data.dev), labels);
+      }
     }
     config.labels = labels;
     config.problem = job.kind == TaskKind::kTag ? Problem::kUnset : data.train.problem;
@@ -251,6 +255,7 @@ void FinetuneSetup::make_plan(size_t ranks) {
           .model =
               layers.empty() ? job.model : fmt::format("layers {} of {}", fmt::join(layers, ", "), job.model),
           .labels = config.labels,
+          .dev_labels_are_places = dev_labels_are_places,
           .truncated = source->truncated(),
           .longest = source->longest(),
           .max_length = max_length,
@@ -322,14 +327,16 @@ std::unique_ptr<TaskSource> FinetuneSetup::make_source(uint64_t seed, const Soft
 }
 
 std::string FinetuneSetup::description() const {
-  nlohmann::ordered_json all = {{"task", name_of(job.kind)},
-                                {"max_length", max_length},
-                                {"epochs", plan.epochs},
-                                {"metric", job.metric},
-                                {"layer_decay", job.layer_decay},
-                                {"balance_classes", job.balance_classes},
-                                {"label_smoothing", job.label_smoothing},
-                                {"dropout", largest_dropout(config)}};
+  nlohmann::ordered_json all = {
+      {"task", name_of(job.kind)},
+      {"max_length", max_length},
+      {"epochs", plan.epochs},
+      {"metric", evaluates() ? main_score(data.dev, {.metric = job.metric}).name : ""},
+      {"dev rows", fmt::format("{:016x}", checksum_of(data.dev, 0))},
+      {"layer_decay", job.layer_decay},
+      {"balance_classes", job.balance_classes},
+      {"label_smoothing", job.label_smoothing},
+      {"dropout", largest_dropout(config)}};
   if (job.train.bf16) all["bf16"] = true;
   if (job.freeze) all["freeze"] = *job.freeze;
   if (!job.teaching.teacher.empty())
@@ -346,7 +353,8 @@ std::string FinetuneSetup::description() const {
 std::string FinetuneSetup::key() const {
   const TrainOptions& o = plan.train;
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(description());
-  all["began as"] = std::filesystem::path(job.model).filename().string();
+  all["began as"] = weights_checksum(*files);
+  if (teacher) all["teacher's weights"] = weights_checksum(teacher->files());
   all["fresh head"] = !continues_head;
   all["ends"] = {o.steps, o.tokens, o.seconds, o.patience};
   all["evaluates"] = o.eval_every.value_or(0);

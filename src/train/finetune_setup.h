@@ -41,6 +41,7 @@ struct FinetuneSetup {
   std::vector<size_t> layers;  // of the teacher, where the model is made of them
   bool continues_head = false;
   size_t max_length = 0;
+  bool dev_labels_are_places = false;
   bool shorter = false;  // than what the model takes: its files are to say so
   uint64_t tokens = 0;   // EncodedTasks::checksum of the rows
   FinetunePlan plan;

@@ -107,6 +107,57 @@ TEST(EvaluateCommand, ComparesTwoModels) {
   EXPECT_NE(none.err.find("--bootstrap 2000"), std::string::npos) << none.err;
 }
 
+// The small classifier with other names for its labels.
+std::string renamed(const Data& data, const std::string& name, const json& labels) {
+  const std::string model = data / name;
+  fs::copy(golden("text-classification-bert"), model, fs::copy_options::recursive);
+  json config = json::parse(read_all(fs::path(model) / "config.json"));
+  config["id2label"] = labels;
+  config.erase("label2id");
+  write_all(fs::path(model) / "config.json", config.dump());
+  return model;
+}
+
+TEST(EvaluateCommand, ASecondModelThatDoesNotFitIsAnErrorBeforeTheFirstOnesWork) {
+  const Data data;
+  const std::string other = renamed(data, "other", {{"0", "good"}, {"1", "bad"}, {"2", "neither"}});
+  const Result r = run({"evaluate", "classify", "-m", golden("text-classification-bert"), "--compare", other,
+                        "--data", data.at("texts.tsv"), "--json"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.out, "") << "nothing was measured";
+  EXPECT_NE(r.err.find(other + ": "), std::string::npos) << r.err;
+}
+
+TEST(EvaluateCommand, LabelsThatBeginAlikeAreToldFromEachOther) {
+  const Data data;
+  const std::string begin = "a label that begins alike: ";
+  const std::string model = renamed(data, "alike", {{"0", begin + "one"}, {"1", begin + "two"}, {"2", "x"}});
+  write_all(data / "alike.csv", "text,label\nA film.," + begin + "one\nA day.," + begin + "two\n");
+  const Result r = run({"evaluate", "classify", "-m", model, "--data", data.at("alike.csv")});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const size_t confusion = r.out.find("right / predicted");
+  ASSERT_NE(confusion, std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("alike: one", confusion), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("alike: two", confusion), std::string::npos) << r.out;
+}
+
+TEST(EvaluateCommand, RefusesWhatAKindHasNot) {
+  const Data data;
+  const auto refuses = [&](const std::string& kind, const char* file, std::vector<std::string> more,
+                           const std::string& part) {
+    std::vector<std::string> all = {"evaluate", kind,         "-m", golden("text-classification-bert"),
+                                    "--data",   data.at(file)};
+    all.insert(all.end(), more.begin(), more.end());
+    const Result r = run(all);
+    EXPECT_EQ(r.code, 2) << r.err;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  };
+  refuses("classify", "texts.tsv", {"--column-pair", "b"}, "--column-pair is not for classify");
+  refuses("classify", "texts.tsv", {"--threshold", "1"}, "--threshold is not for classify");
+  refuses("tag", "tags.conll", {"--problem", "labels"}, "--problem is not for tag");
+  refuses("pair", "pairs.csv", {"--max-answer", "3"}, "--max-answer is not for pair");
+}
+
 TEST(EvaluateCommand, WritesMistakesAndPredictions) {
   const Data data;
   const std::vector<std::string> command{"evaluate",

@@ -60,6 +60,29 @@ TEST_F(Finetune, JsonIsOneObject) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST_F(Finetune, WhatAUserCannotSeeIsSaid) {
+  write_all(folder_ / "dev.csv", "review,sentiment\na fine film,1\na sad day,0\n");
+  const Result r = run(arguments({"--steps", "1", "--seeds", "2", "--dev", folder_ / "dev.csv"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("labels: not good, very good; in " + (folder_ / "dev.csv").string() +
+                       " they are 0 to 1, in this order"),
+            std::string::npos)
+      << r.err;
+  EXPECT_NE(r.err.find("there are 2 rows to measure with: scores are rough"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("2 seeds, one after the other"), std::string::npos) << r.err;
+}
+
+TEST_F(Finetune, TheCommandToTryIsOneThatAShellTakes) {
+  std::vector<std::string> command = arguments({"--steps", "1"});
+  for (std::string& word : command)
+    if (word == folder_ / "out") word = folder_ / "my model";
+  const Result r = run(command);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("bertie classify -m '" + (folder_ / "my model").string() + "' \"your text\""),
+            std::string::npos)
+      << r.out;
+}
+
 TEST_F(Finetune, BaselinesStandInTheSameTable) {
   const Result r = run(arguments({"--steps", "2", "--epochs", "1", "--baseline"}));
   ASSERT_EQ(r.code, 0) << r.err;
@@ -96,6 +119,8 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   fails({"--freeze", "99"}, 2, "--freeze");
   fails({"--seeds", "2", "--dev-share", "0"}, 2, "--dev-share");
   fails({"--baseline", "--dev-share", "0"}, 2, "--dev-share");
+  fails({"--column-pair", "sentiment"}, 2, "--column-pair is not for classify");
+  fails({"--stride", "10"}, 2, "--stride is not for classify");
   write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
   fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
   const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));

@@ -152,6 +152,16 @@ TEST(TableInput, SeveralFilesOfAnyKindComeInTheirOrder) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(objects(r)[i]["index"], i);
 }
 
+TEST(TableInput, ATableWithoutAHeaderIsSaid) {
+  const TemporaryFolder folder;
+  write_all(folder / "a.csv", "fine film\nsad day\n");
+  const std::vector<std::string> command{"classify", "-m", kClassifier, "-f", folder / "a.csv"};
+  EXPECT_NE(run(command).err.find("no header"), std::string::npos);
+  std::vector<std::string> quiet = command;
+  quiet.push_back("-q");
+  EXPECT_EQ(run(quiet).err, "");
+}
+
 TEST(TableInput, WhatWasFoundIsSaidWithVerbose) {
   const TemporaryFolder folder;
   write_all(folder / "a.csv", "text;n\none;1\n");
@@ -197,6 +207,9 @@ TEST(TableOutput, OfEveryCommandHasItsColumns) {
   const Texts answer = lines(run({"answer", "--format", "tsv", "-m", kAnswerer, "Who?", "Anna came."}).out);
   ASSERT_EQ(answer.size(), 2u);
   EXPECT_EQ(answer[0], "index\tquestion\tanswer\tscore\tstart\tend");
+  const Texts nothing = lines(run({"answer", "--format", "csv", "-m", kAnswerer, "Who?", " "}).out);
+  ASSERT_EQ(nothing.size(), 2u) << "a question without an answer has its row";
+  EXPECT_EQ(nothing[1], "0,Who?,,,,");
   const Result embed = run({"embed", "--format", "csv", "-m", kClassifier}, {.input = "a\nb\n"});
   const json vector = objects(run({"embed", "--json", "-m", kClassifier}, {.input = "a\n"}))[0]["vector"];
   ASSERT_EQ(lines(embed.out).size(), 3u);

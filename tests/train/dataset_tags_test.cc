@@ -166,6 +166,40 @@ TEST(Conll, ABadLineMakesItsSentenceBad) {
   expect_error("zero byte", [&] { tags("a.conll", std::string("A O\nB\0 O\n", 9)); });
 }
 
+TEST(Conll, AFirstLineMayNameTheColumns) {
+  for (const std::string header :
+       {"word tag\n", "Token\tPOS\tNER\n", "# a comment of many words\nword label\n\n"}) {
+    const bool three = header.find("POS") != header.npos;
+    const std::string rows = three ? "Anna\tN\tB-PER\ncame\tV\tO\n\n" : "Anna B-PER\ncame O\n\n";
+    const Dataset data = tags("a.conll", header + rows);
+    ASSERT_EQ(data.size(), 1u) << header;
+    EXPECT_EQ(data.sentences[0].words, (Strings{"Anna", "came"})) << header;
+    EXPECT_EQ(data.labels, (Strings{"O", "B-PER", "I-PER"})) << header;
+    EXPECT_NE(data.found.find("with a header"), std::string::npos) << data.found;
+  }
+  EXPECT_EQ(tags("a.conll", "word O\ntag B-X\n").sentences.at(0).words.size(), 2u) << "a word like any other";
+  EXPECT_EQ(tags("a.conll", "A O\nword tag\n").sentences.at(0).words.size(), 2u) << "not the first line";
+}
+
+TEST(Conll, ATagWithoutPrefixAmongManyWithThemIsABadRow) {
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "Anna B-PER\ncame O\n\n";
+  const std::string wrong = text + "Bob PER\nleft O\n\n";
+  expect_error(":91: the tag \"PER\" of the word \"Bob\" is neither O nor like B-PER",
+               [&] { tags("a.conll", wrong); });
+  const Dataset data = tags("a.conll", wrong, {.skip_bad = true});
+  EXPECT_EQ(data.size(), 30u);
+  EXPECT_EQ(data.bad_rows, 1u);
+  EXPECT_EQ(data.labels, (Strings{"O", "B-PER", "I-PER"})) << "and the others keep their scheme";
+  EXPECT_EQ(tags("a.conll", "A N\nB V\n\nC B-X\n").labels, (Strings{"B-X", "N", "V"})) << "most are without";
+}
+
+TEST(Conll, TagsThatAreNumbersAreSaidToHaveNoNames) {
+  EXPECT_NE(tags("a.conll", "A 0\nB 3\n").found.find("numbers: what they name is not known"),
+            std::string::npos);
+  EXPECT_EQ(tags("a.conll", "A O\nB B-X\n").found.find("numbers"), std::string::npos);
+}
+
 TEST(JsonTags, ListsOfWordsAndTags) {
   const Dataset data = tags("a.jsonl",
                             "{\"tokens\": [\"EU\", \"says\"], \"ner_tags\": [\"S-ORG\", \"O\"]}\n"
@@ -210,6 +244,7 @@ TEST(TextRows, GiveTheTextsOfEveryFormat) {
   EXPECT_EQ(texts(TaskKind::kPair, "a.tsv", "id\tsentence1\tsentence2\n0\ta\tb\n"), (Strings{"a/b"}));
   EXPECT_EQ(texts(TaskKind::kTag, "eng.testa", "-DOCSTART- O\n\nA I-X\nB O\n\nC O\n\n"),
             (Strings{"A B", "C"}));
+  EXPECT_EQ(texts(TaskKind::kTag, "eng.testa", "word tag\nA I-X\nB O\n\n"), (Strings{"A B"}));
   EXPECT_EQ(texts(TaskKind::kTag, "a.jsonl", "{\"tokens\": [\"A\", \"B\"]}\n{\"tokens\": \"C\"}\n"),
             (Strings{"A B", "C"}));
   EXPECT_EQ(texts(TaskKind::kTag, "a.csv", "text,x\nA B,1\n"), (Strings{"A B"}));
@@ -228,6 +263,7 @@ TEST(TextRows, GiveTheTextsOfEveryFormat) {
 TEST(TextRows, AreForFilesThatAreTablesByNameOrConll) {
   const TempFolder folder;
   const std::string conll = folder.write("eng.testa", "A O\nB I-X\n\nC O\n\n");
+  const std::string headed = folder.write("headed", "word tag\nA O\nB I-X\n\nC O\n\n");
   const std::string prose = folder.write("notes.txt", "A O\nThis is a line\n\nB\n");
   for (const char* name : {"a.csv", "a.TSV", "a.jsonl.gz", "a.ndjson.xz", "a.json.zst"})
     EXPECT_TRUE(is_table(TaskKind::kClassify, name)) << name;
@@ -235,6 +271,7 @@ TEST(TextRows, AreForFilesThatAreTablesByNameOrConll) {
     EXPECT_FALSE(is_table(TaskKind::kPair, name)) << name;
   EXPECT_TRUE(is_table(TaskKind::kTag, "a.conll.gz"));
   EXPECT_TRUE(is_table(TaskKind::kTag, conll));
+  EXPECT_TRUE(is_table(TaskKind::kTag, headed));
   EXPECT_FALSE(is_table(TaskKind::kClassify, conll));
   EXPECT_FALSE(is_table(TaskKind::kTag, prose));
   EXPECT_FALSE(is_table(TaskKind::kTag, "/no/such/file"));

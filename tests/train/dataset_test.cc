@@ -169,6 +169,24 @@ TEST(DatasetTexts, AWrongColumnIsAnErrorWithTheColumnsAndTheNearest) {
             std::string::npos);
 }
 
+TEST(DatasetTexts, AColumnIsNotTextAndLabelAtOnce) {
+  expect_error("\"text\" cannot be text and label at once",
+               [] { classify("a.csv", "text,label\na,x\n", {.label = "text"}); });
+  expect_error("\"label\" cannot be text and label at once",
+               [] { classify("a.csv", "text,label\na,x\n", {.text = "label"}); });
+}
+
+TEST(DatasetTexts, LineEndsOfOldMacsAreAnErrorThatSaysSo) {
+  for (const char* name : {"a.csv", "a.conll"})
+    expect_error("end with CR alone", [&] {
+      read_as(name == std::string("a.csv") ? TaskKind::kClassify : TaskKind::kTag, name,
+              "text,label\ra,x\rb,y\r");
+    });
+  EXPECT_EQ(classify("a.csv", "text,label\r\na,x\r\n").size(), 1u);
+  EXPECT_EQ(classify("a.csv", "text,label\n\"a\rb\",x\n").texts.at(0).a, "a\rb");
+  EXPECT_EQ(classify("a.jsonl", "{\"text\": \"a\",\r\"label\": \"x\"}").size(), 1u) << "white space in JSON";
+}
+
 TEST(DatasetLabels, AreInTheOrderOfNamesAndNumbersByValue) {
   EXPECT_EQ(classify("a.csv", "text,label\na,b\nb,a\nc,Ü b 😀\n").labels, (Strings{"a", "b", "Ü b 😀"}));
   EXPECT_EQ(classify("a.csv", "text,label\na,10\nb,9\nc,-1\n").labels, (Strings{"-1", "9", "10"}));
@@ -360,7 +378,10 @@ TEST(Dataset, WithNothingToLearnFromIsRefusedByCheckLearnable) {
   };
   check(classify("a.csv", "text,label\na,x\nb,x\n"), "the label of every row is \"x\"");
   check(classify("a.csv", "text,label\na,1.5\nb,1.5\n"), "every row is 1.5");
-  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,t\n"), "all 5 rows have different labels");
+  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,t\n"),
+        "all of 5 rows have a label that no other row has");
+  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,s\n"), "3 of 5 rows have a label that no other");
+  check_learnable(classify("a.csv", "text,label\na,p\nb,q\nc,s\nd,s\ne,s\n"));
   check(read_as(TaskKind::kTag, "a.conll", "A O\nB O\n"), "every row is \"O\"");
   check(classify("a.csv", "text,label\na,x\nb,\n", {.labels_needed = false}), "have no labels");
   check_learnable(classify("a.csv", "text,label\na,x\nb,y\n"));
@@ -442,6 +463,28 @@ TEST(Split, IsNotHalfOfTheDataWhereClassesAreSmall) {
   const size_t taken = split(classify("a.csv", text), 0.1, 1).dev.size();
   EXPECT_GE(taken, 40u);
   EXPECT_LE(taken, 80u);
+}
+
+TEST(Split, TakesThreeNumbersWhereThereAreNine) {
+  const auto numbers = [](size_t rows) {
+    std::string text = "text,score\n";
+    for (size_t i = 0; i < rows; ++i) text += "a," + std::to_string(i) + ".5\n";
+    return split(classify("a.csv", text), 0.1, 1).dev.size();
+  };
+  EXPECT_EQ(numbers(9), 3u) << "of two there is no correlation";
+  EXPECT_EQ(numbers(12), 3u);
+  EXPECT_EQ(numbers(40), 4u);
+  EXPECT_LE(numbers(4), 2u) << "but not most of the data";
+}
+
+TEST(Split, OfOneSentenceSaysHowSentencesEnd) {
+  try {
+    split(read_as(TaskKind::kTag, "a.conll", "A O\nB B-X\n"), 0.1, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.hint()).find("an empty line ends a sentence"), std::string::npos)
+        << error.hint();
+  }
 }
 
 TEST(Split, KeepsQuestionsAboutAContextTogether) {

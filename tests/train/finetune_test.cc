@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bertie/text_model.h"
@@ -330,6 +332,94 @@ TEST(Finetune, AFinishedRunIsNotResumedWithOtherRowsOrOptions) {
   EXPECT_EQ(finetune(job).seeds.size(), 2u) << "more seeds are the same run";
 }
 
+// The best checkpoint so far was chosen by one score, on one set of rows: others cannot be compared with it.
+TEST(Finetune, AStoppedRunGoesOnWithTheScoreAndTheDevRowsItHad) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv", dev = temp.path() / "dev.tsv",
+                 other = temp.path() / "other.tsv";
+  write(train, reviews(60, 2)), write(dev, reviews(20, 3)), write(other, reviews(20, 4));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.dev_file = dev.string(), job.epochs = 4;
+  size_t steps = 0;
+  FinetuneEvents events;
+  events.stop = [&] { return ++steps % 6 == 0; };
+  ASSERT_EQ(finetune(job, events).end, TrainEnd::kStopped);
+  job.train.resume = true;
+  FinetuneJob changed = job;
+  changed.metric = "f1_macro";
+  test::expect_error("measured by accuracy, and would go on with f1_macro", [&] { finetune(changed); });
+  changed = job, changed.dev_file = other.string();
+  test::expect_error("measured on other dev rows", [&] { finetune(changed); });
+  job.metric = "accuracy";  // what it was by default
+  EXPECT_EQ(finetune(job).end, TrainEnd::kLimit);
+}
+
+TEST(Finetune, AFinishedRunIsNotThatOfOtherWeights) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv", model = make_model(temp);
+  write(train, reviews(40, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, model, train, temp.path() / "out");
+  job.epochs = 1;
+  finetune(job);
+  job.train.resume = true;
+  fs::rename(model, temp.path() / "elsewhere");
+  job.model = (temp.path() / "elsewhere").string();
+  EXPECT_EQ(finetune(job).seeds.size(), 1u) << "the same weights at another place";
+  Config config = load(job.model).model().config();
+  Model::random(config, 2, {}).save(job.model);
+  test::expect_error("on other rows, or with other options", [&] { finetune(job); });
+}
+
+TEST(Finetune, SeedsAreToldAsTheyBegin) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv";
+  write(train, reviews(40, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.epochs = 1, job.seeds = 2;
+  std::vector<size_t> begun;
+  FinetuneEvents events;
+  events.seed_begun = [&](size_t index) { begun.push_back(index); };
+  finetune(job, events);
+  EXPECT_EQ(begun, (std::vector<size_t>{0, 1}));
+  job.train.resume = true, job.seeds = 3, begun.clear();
+  finetune(job, events);
+  EXPECT_EQ(begun, (std::vector<size_t>{2}));
+}
+
+// Of one row there is no correlation: seeds are compared by the first score that there is.
+TEST(Finetune, SeedsAreComparedByAScoreThatIsANumber) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "scores.csv", dev = temp.path() / "dev.csv";
+  std::string rows = "text,score\n";
+  for (int i = 0; i < 40; ++i) rows += i % 2 ? "the film was good,1.5\n" : "the film was bad,-1.5\n";
+  write(train, rows), write(dev, "text,score\nthe film was fine,0.5\n");
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.dev_file = dev.string(), job.epochs = 1, job.seeds = 4;
+  const FinetuneResult result = finetune(job);
+  ASSERT_FALSE(std::isfinite(first_score(result)));
+  const auto error_of = [&](const SeedResult& seed) {
+    return std::ranges::find(seed.scores, "mean_squared_error", &NamedScore::name)->value;
+  };
+  for (const SeedResult& seed : result.seeds) EXPECT_LE(error_of(result.seeds[result.best]), error_of(seed));
+}
+
+TEST(Finetune, DevLabelsThatAreNumbersOfNamesAreSaid) {
+  const TempFolder temp;
+  const fs::path train = temp.path() / "reviews.tsv", dev = temp.path() / "dev.tsv";
+  write(train, reviews(40, 2));
+  FinetuneJob job = job_for(TaskKind::kClassify, make_model(temp), train, temp.path() / "out");
+  job.dev_file = dev.string(), job.epochs = 1;
+  FinetunePlan plan;
+  FinetuneEvents events;
+  events.planned = [&](const FinetunePlan& p) { plan = p; };
+  write(dev, "text\tlabel\nthe film was good\t1\nthe film was bad\t0\n");
+  finetune(job, events);
+  EXPECT_TRUE(plan.dev_labels_are_places);
+  write(dev, reviews(20, 3)), job.train.out = temp.path() / "named";
+  finetune(job, events);
+  EXPECT_FALSE(plan.dev_labels_are_places);
+}
+
 // A model that was trained on short texts reads as many tokens when it is used.
 TEST(Finetune, TheLengthItWasTrainedWithIsTheModels) {
   const TempFolder temp;
@@ -346,6 +436,11 @@ TEST(Finetune, TheLengthItWasTrainedWithIsTheModels) {
   EXPECT_EQ(load(r.folder).task_max_length(), 6u);
   job.max_length = 0, job.train.out = temp.path() / "long";
   EXPECT_EQ(load(finetune(job).folder).task_max_length(), 40u);
+  // A tokenizer that says more than the model takes would not cut for transformers.
+  write(fs::path(job.model) / "tokenizer_config.json", R"({"model_max_length": 512})");
+  job.train.out = temp.path() / "cut";
+  const auto config = nlohmann::json::parse(read(finetune(job).folder / "tokenizer_config.json"));
+  EXPECT_EQ(config["model_max_length"], 40);
 }
 
 TEST(Finetune, RowsThatAreNotUtf8AreToldOfOrRefused) {

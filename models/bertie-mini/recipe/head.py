@@ -3,9 +3,9 @@
 
     head.py FINETUNED BASE OUT [RANK]
 
-FINETUNED was made from BASE with `bertie finetune --freeze 0`, so embeddings are the same. The changes of matrices of
-layers are cut to RANK (default 48) by singular values and stored as two factors, lora_A and lora_B (src/model/low_rank.h);
-biases, norms and the head are stored as they are; all in bf16. Writes OUT/head.safetensors; OUT/model.safetensors.index.json,
+FINETUNED was made from BASE with `bertie finetune`. The changes of the matrices of embeddings and layers are cut to RANK
+(default 48) by singular values and stored as two factors, lora_A and lora_B (src/model/low_rank.h); biases, norms and the
+head are stored as they are; all in bf16. Writes OUT/head.safetensors; OUT/model.safetensors.index.json,
 which finds the rest in base.safetensors; and OUT/config.json. Needs NumPy.
 """
 import json
@@ -62,9 +62,7 @@ def main():
         before = known.get(name)
         if before is not None and numpy.array_equal(before, array):
             where[name] = "base.safetensors"
-        elif before is not None and "embeddings" in name:
-            raise SystemExit(f"{name} differs: fine-tune with --freeze 0")
-        elif before is not None and ".encoder.layer." in name and array.ndim == 2:
+        elif before is not None and array.ndim == 2 and min(array.shape) > rank:
             u, s, v = numpy.linalg.svd(array.astype("f8") - before, full_matrices=False)
             lost.append((s[rank:] ** 2).sum() / (s ** 2).sum())
             root = numpy.sqrt(s[:rank])

@@ -22,12 +22,12 @@ for part in train dev; do
     "$tasks/glue/SST-2/$part.tsv" > "$work/sst2-$part.tsv"
 done
 once "$work/sentiment" "$bertie" finetune classify -m "$mini" --train "$work/sst2-train.tsv" --dev "$work/sst2-dev.tsv" \
-  --freeze 0 --epochs 3 --batch 64 --rate 3e-4 --bf16
+  --epochs 3 --batch 64 --rate 3e-4 --bf16
 "$python" "$here/head.py" "$work/sentiment" "$mini" "$mini/sentiment"
 
 once "$work/conll-teacher" "$bertie" finetune tag -m "$models/bert-base-cased" --train "$tasks/conll2003/eng.train" \
   --dev "$tasks/conll2003/eng.testa" --epochs 1 --bf16
 "$python" "$here/words.py" "$corpus/news.txt" 20000 "$corpus/wiki.txt" 12000 > "$work/words.txt"
 once "$work/entities" "$bertie" distill tag --teacher "$work/conll-teacher" -m "$mini" --unlabeled "$work/words.txt" \
-  --dev "$tasks/conll2003/eng.testa" --freeze 0 --epochs 6 --batch 32 --rate 5e-4 --bf16
+  --dev "$tasks/conll2003/eng.testa" --epochs 6 --batch 32 --rate 5e-4 --bf16
 "$python" "$here/head.py" "$work/entities" "$mini" "$mini/entities"

@@ -75,6 +75,10 @@ int answer_command(const Settings& given) {
           row.field(input.index).field(input.a).field(a.text).field(a.score);
           rows += row.field(size_t(a.offset.begin)).field(size_t(a.offset.end)).take_row();
         }
+        if (result.answers.empty()) {  // so that each question has a row
+          TableWriter row = *table;
+          rows += row.field(input.index).field(input.a).field("").field("").field("").field("").take_row();
+        }
         return rows;
       },
       [&](const Input& input, const Answering& result, const std::string& rows) {

@@ -30,6 +30,7 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   const bool share = shares(apply, model.model().config());
   // One input: all its labels. Many: the best one each, or those that hold where several may, a line a text.
   const bool several = apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
+  const size_t label_width = distinct_width(model.model().config().labels);
   const bool one = inputs.only_one();
   const std::optional<TableWriter> table_rows = table_output(settings);
   constexpr std::array<std::string_view, 5> kPairColumns = {"index", "a", "b", "label", "score"};
@@ -81,7 +82,8 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
           std::string best = labels.empty() ? "(none)" : "";
           for (const Scored& s : labels)
             best += fmt::format("{}{} {}", best.empty() ? "" : ", ",
-                                pad(printable(s.label), several ? 0 : 12), shown(s.score, share));
+                                several ? printable(s.label) : pad(printable(s.label), label_width),
+                                shown(s.score, share));
           const std::string text =
               printable(input.a.substr(0, 400)) + (pair ? " / " + printable(input.b.substr(0, 400)) : "");
           const size_t room = std::max<size_t>(width, display_width(best) + 18) - display_width(best) - 2;

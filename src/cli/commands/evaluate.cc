@@ -126,16 +126,17 @@ void print_classes(const Evaluation& evaluation, const Style& style) {
 }
 
 void print_confusion(const Evaluation& evaluation, const Style& style) {
-  constexpr size_t kMost = 12, kWidth = 12;
+  constexpr size_t kMost = 12;
   const size_t n = evaluation.labels.size();
   if (evaluation.confusion.empty() || n > kMost) return;
+  const size_t width = distinct_width(evaluation.labels);
   std::vector<std::string> headings{"right / predicted"};
-  for (const std::string& label : evaluation.labels) headings.push_back(cut(printable(label), kWidth));
+  for (const std::string& label : evaluation.labels) headings.push_back(cut(printable(label), width));
   std::string alignment(n + 1, 'r');
   alignment[0] = 'l';
   Table table(headings, alignment);
   for (size_t r = 0; r < n; ++r) {
-    std::vector<std::string> row{cut(printable(evaluation.labels[r]), kWidth)};
+    std::vector<std::string> row{cut(printable(evaluation.labels[r]), width)};
     for (size_t c = 0; c < n; ++c) row.push_back(with_commas(evaluation.confusion[r * n + c]));
     table.add(std::move(row));
   }
@@ -150,12 +151,26 @@ void print_thresholds(const Evaluation& evaluation, double threshold) {
 }
 
 void print_comparison(const Comparison& c, const std::string& a, const std::string& b) {
+  if (std::isnan(c.difference)) {
+    print("\n{} is not defined on these rows, so that the two cannot be compared by it\n", c.metric);
+    return;
+  }
   print("\n{}: {} of {} minus {} of {} is {:+.4f}, {:.0f}% interval {:+.4f} to {:+.4f}\n", c.metric,
         shown(c.b), printable(b), shown(c.a), printable(a), c.difference, 100 * kConfidence, c.low, c.high);
   print("paired bootstrap: p = {:.4f}\n", c.p_value);
   if (std::isnan(c.mcnemar_p)) return;
   print("McNemar's exact test: p = {:.4f}; {} rows are right with {} alone, {} with {} alone\n", c.mcnemar_p,
         with_commas(c.only_a), printable(a), with_commas(c.only_b), printable(b));
+}
+
+// Before the first model's hour: whether the second one can be asked about these rows at all.
+void check_fits(const TextModel& model, const std::string& name, Dataset data) {
+  data.texts.clear(), data.sentences.clear(), data.questions.clear();
+  try {
+    predict(model, data, {});
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", printable(name), error.what()), error.hint(), "compare");
+  }
 }
 
 // One model's part of the work, and of the output.
@@ -214,7 +229,16 @@ int evaluate_command(const Settings& settings) {
             {settings.errors.has_value(), "errors"},
             {settings.predictions.has_value(), "predictions"}},
            "not for --each-head");
-  const Head head = head_of(TaskKind(settings.first_word));
+  const auto kind = TaskKind(settings.first_word);
+  const bool texts = kind == TaskKind::kClassify || kind == TaskKind::kPair;
+  refuse({{settings.column_pair && (kind == TaskKind::kClassify || kind == TaskKind::kTag), "column-pair"},
+          {settings.stride && texts, "stride"},
+          {settings.problem && !texts, "problem"},
+          {settings.threshold && kind != TaskKind::kAnswer, "threshold"},
+          {settings.max_answer && kind != TaskKind::kAnswer, "max-answer"},
+          {settings.max_question && kind != TaskKind::kAnswer, "max-question"}},
+         fmt::format("not for {}", name_of(kind)));
+  const Head head = head_of(kind);
   Settings tasks = settings;
   if (head == Head::kAnswer) tasks.max_length.reset();  // that of windows
   const Work work = work_of(TaskKind(settings.first_word));
@@ -237,6 +261,7 @@ int evaluate_command(const Settings& settings) {
   if (settings.compare && scoring.resamples == 0)
     throw UsageError("two models are compared by the bootstrap, which --bootstrap 0 leaves out",
                      "--bootstrap 2000");
+  if (other) check_fits(*other, *settings.compare, data);
   if (settings.each)
     return evaluate_each_head(settings, model, model_name(settings, work), data, predict_options(settings),
                               scoring);

@@ -7,6 +7,7 @@
 #include "cli/commands/training.h"
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/task.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
@@ -64,7 +65,11 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
   if (plan.bad_rows > 0) rows += fmt::format(", {} left out", with_commas(plan.bad_rows));
   report_problem(rows);
   if (job.kind != TaskKind::kAnswer && plan.labels.size() > 1)
-    report_problem(fmt::format("labels: {}", few(plan.labels)));
+    report_problem(fmt::format(
+        "labels: {}{}", few(plan.labels),
+        plan.dev_labels_are_places
+            ? fmt::format("; in {} they are 0 to {}, in this order", job.dev_file, plan.labels.size() - 1)
+            : ""));
   const std::string epochs =
       plan.epochs > 0 ? fmt::format("{:.3g} epochs, {} steps", plan.epochs, with_commas(plan.train.steps))
                       : std::string("steps");
@@ -72,6 +77,13 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
       fmt::format("{}: {}; {} of {} sequences, rate {:.2g}; {} tokens an epoch, the longest row {}",
                   plan.model, plan.continues_head ? "goes on with its head" : "with a fresh head", epochs,
                   plan.train.batch, plan.train.rate, with_commas(plan.tokens), plan.longest));
+  if (job.seeds > 1) report_problem(fmt::format("{} seeds, one after the other", job.seeds));
+  constexpr size_t kFewDevRows = 30;
+  if (plan.dev_rows > 0 && plan.dev_rows < kFewDevRows)
+    warn(fmt::format(
+             "{} to measure with: scores are rough, and so is the choice of a checkpoint",
+             plan.dev_rows == 1 ? "there is one row" : fmt::format("there are {} rows", plan.dev_rows)),
+         "more rows, or a --dev FILE");
   if (plan.invalid_rows > 0)
     warn(fmt::format("{} rows are not valid UTF-8, the first at {}", with_commas(plan.invalid_rows),
                      printable(plan.first_invalid)),
@@ -151,19 +163,31 @@ void report(const FinetuneResult& result, const Settings& settings, const Launch
   if (result.dev_rows > 0 && (result.baselines.empty() || result.seeds.size() > 1)) print_scores(result);
   if (!result.baselines.empty()) print_comparison(result, settings);
   print("{} is ready, after {}. Try it:\n  bertie {} -m {} {}\n", printable(result.folder.string()),
-        duration_text(seconds), name_of(TaskKind(settings.first_word)), printable(result.folder.string()),
+        duration_text(seconds), name_of(TaskKind(settings.first_word)),
+        printable(shell_word(result.folder.string())),
         settings.first_word == int(TaskKind::kPair)     ? "\"first text\" \"second text\""
         : settings.first_word == int(TaskKind::kAnswer) ? "\"question?\" --context text.txt"
                                                         : "\"your text\"");
 }
 
+// What has no meaning for a kind is an error, not left aside.
+void check_options(const Settings& s) {
+  const auto kind = TaskKind(s.first_word);
+  const bool texts = kind == TaskKind::kClassify || kind == TaskKind::kPair;
+  refuse({{s.column_pair && (kind == TaskKind::kClassify || kind == TaskKind::kTag), "column-pair"},
+          {s.stride && texts, "stride"},
+          {s.problem && !texts, "problem"}},
+         fmt::format("not for {}", name_of(kind)));
+}
+
 }  // namespace
 
 int finetune_command(const Settings& settings) {
+  check_options(settings);
   const FinetuneJob job = job_of(settings);
   const Launcher launcher = Launcher::find();
   catch_stop_signals(settings, launcher);
-  TrainLine line(!settings.quiet);
+  TrainLine line(!settings.quiet, job.seeds);
   ProgressLine work(settings, false);
   FinetuneEvents events{train_events(settings, line, launcher)};
   if (!settings.quiet) {
@@ -182,6 +206,7 @@ int finetune_command(const Settings& settings) {
       report_problem(
           fmt::format("{}: {} {:.4f}, {}", b.name, main.name, main.value, duration_text(b.seconds)));
     };
+    events.seed_begun = [&line](size_t index) { line.begin_seed(index); };
     if (job.seeds > 1)
       events.seed_done = [](const SeedResult& seed) {
         std::string text = fmt::format("seed {}:", seed.seed);

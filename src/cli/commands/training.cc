@@ -157,7 +157,8 @@ std::string what_of(const Metric& metric) {
 
 }  // namespace
 
-TrainLine::TrainLine(bool wanted) : wanted_(wanted), pause_(is_terminal(2) ? 0.25 : 10) {}
+TrainLine::TrainLine(bool wanted, size_t seeds)
+    : wanted_(wanted), seeds_(seeds), pause_(is_terminal(2) ? 0.25 : 10) {}
 
 void TrainLine::operator()(const TrainProgress& p) {
   const auto now = std::chrono::steady_clock::now();
@@ -167,15 +168,21 @@ void TrainLine::operator()(const TrainProgress& p) {
   last_ = now;
   fmt::basic_memory_buffer<char, 500> line;
   const auto out = std::back_inserter(line);
-  fmt::format_to(out, "{:3.0f}%  step {}", 100 * p.fraction, p.step);
+  // Seeds take about as long as each other.
+  const double fraction = (double(seed_) + p.fraction) / double(seeds_);
+  if (p.fraction > 0 && p.fraction < 1) of_seed_ = p.seconds_left / (1 - p.fraction);
+  const double seconds_left = p.seconds_left + of_seed_ * double(seeds_ - 1 - seed_);
+  fmt::format_to(out, "{:3.0f}%  ", 100 * fraction);
+  if (seeds_ > 1) fmt::format_to(out, "seed {} of {}  ", seed_ + 1, seeds_);
+  fmt::format_to(out, "step {}", p.step);
   if (p.steps > 0) fmt::format_to(out, "/{}", p.steps);
   fmt::format_to(out, "  loss {:.3f}", p.loss);
   for (const Metric& m : p.metrics)
     if (!std::isnan(m.accuracy)) fmt::format_to(out, "  {} {:.1f}%", what_of(m), 100 * m.accuracy);
   fmt::format_to(out, "  {:.0f} tokens/s  rate {:.1e}", p.tokens_per_second, p.rate);
   if (p.skipped > 0) fmt::format_to(out, "  {} skipped", p.skipped);
-  if (p.seconds_left > 0) {
-    const auto left = uint64_t(p.seconds_left + 0.5);
+  if (seconds_left > 0) {
+    const auto left = uint64_t(seconds_left + 0.5);
     if (left >= 3600)
       fmt::format_to(out, "  {}:{:02} h left", left / 3600, left / 60 % 60);
     else
@@ -183,8 +190,6 @@ void TrainLine::operator()(const TrainProgress& p) {
   }
   show_progress_line({line.data(), line.size()});
 }
-
-namespace {
 
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
@@ -194,8 +199,6 @@ std::string shell_word(const std::string& word) {
   for (const char c : word) quoted.append(c == '\'' ? std::string_view("'\\''") : std::string_view(&c, 1));
   return fmt::format("'{}'", quoted);
 }
-
-}  // namespace
 
 std::string given_command(const Settings& settings) {
   std::vector<std::string> words{"bertie"};

@@ -21,18 +21,21 @@ TrainOptions train_options(const Settings& settings);
 // One line with everything that moves. Written without taking memory, as the steps around it.
 class TrainLine {
  public:
-  explicit TrainLine(bool wanted);
+  explicit TrainLine(bool wanted, size_t seeds = 1);
   void operator()(const TrainProgress& p);
+  void begin_seed(size_t index) { seed_ = index; }
 
  private:
   bool wanted_;
-  double pause_;
+  size_t seeds_, seed_ = 0;
+  double pause_, of_seed_ = 0;  // seconds that one takes
   std::chrono::steady_clock::time_point last_{};
 };
 
 // What a run tells, on standard error.
 TrainEvents train_events(const Settings& settings, TrainLine& line, const Launcher& launcher);
 
+std::string shell_word(const std::string& word);  // quoted where a shell would take it apart
 // The command that was given, as it can be typed; and the one that goes on with its run.
 std::string given_command(const Settings& settings);
 std::string resume_command(const Settings& settings, const Launcher& launcher);

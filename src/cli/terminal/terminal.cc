@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "bertie/utf8.h"
 
@@ -91,6 +92,18 @@ std::string pad(std::string_view text, size_t width) {
 std::string pad_left(std::string_view text, size_t width) {
   std::string out = cut(text, width);
   return out.insert(0, width - display_width(out), ' ');
+}
+
+size_t distinct_width(const std::vector<std::string>& texts) {
+  constexpr size_t kLeast = 12, kMost = 60, kStep = 4;
+  size_t width = kLeast;
+  const auto all_differ = [&] {
+    std::set<std::string> seen;
+    return std::ranges::all_of(
+        texts, [&](const std::string& t) { return seen.insert(cut(printable(t), width)).second; });
+  };
+  while (width < kMost && !all_differ()) width += kStep;
+  return width;
 }
 
 std::string wrap(std::string_view text, size_t width, size_t indent) {

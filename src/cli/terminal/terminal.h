@@ -19,6 +19,8 @@ std::string cut(std::string_view text, size_t width);
 std::string clip(std::string_view text, size_t width);  // without "…", where every column counts
 std::string pad(std::string_view text, size_t width);
 std::string pad_left(std::string_view text, size_t width);
+// The columns that these need, each cut to them, to be told from each other: at least 12, at most 60.
+size_t distinct_width(const std::vector<std::string>& texts);
 
 // Lines of at most `width` columns, broken at spaces; each ends with a newline, and all but the first
 // begin with `indent` spaces.

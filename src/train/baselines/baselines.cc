@@ -105,10 +105,11 @@ class Baselines {
 
 void check_baselines(TaskKind kind) {
   if (kind == TaskKind::kAnswer)
-    throw Error("there is no baseline for answers",
-                "leave it out; `classify` and `pair` have TF-IDF, word vectors and a BiLSTM, `tag` the most "
-                "frequent tag and a BiLSTM",
-                "baseline");
+    throw Error(
+        "there is no baseline for answers",
+        "leave it out: texts and pairs have TF-IDF, word vectors and a BiLSTM, tags the most frequent tag "
+        "and a BiLSTM",
+        "baseline");
 }
 
 std::vector<BaselineResult> train_baselines(const Dataset& train, const Dataset& dev,

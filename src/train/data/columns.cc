@@ -150,6 +150,10 @@ class ColumnFinder {
       not_found("label", wanted_.kind == TaskKind::kTag      ? "the tags"
                          : wanted_.kind == TaskKind::kAnswer ? "the answers"
                                                              : "the label");
+    if (text == found.label || std::ranges::count(found.truths, *text) > 0)
+      throw Error(fmt::format("{}: the column {} cannot be text and label at once", reader_.file().name(),
+                              io::quote(reader_.columns()[*text])),
+                  "another column", "label");
     found.text = *text;
     if (takes_two()) found.text_pair = pair;
     return found;

@@ -31,6 +31,19 @@ void split_columns(std::string_view line, bool tabs, std::vector<std::string_vie
   }
 }
 
+bool names_columns(const std::vector<std::string_view>& fields) {
+  constexpr std::string_view kWords[] = {"word", "words", "token", "tokens", "form", "text"};
+  constexpr std::string_view kTags[] = {"tag",      "tags", "label",   "labels", "ner",
+                                        "ner_tags", "pos",  "pos_tag", "upos",   "entity"};
+  const auto is_one_of = [](std::string_view field, const auto& names) {
+    return std::ranges::any_of(names, [&](std::string_view name) {
+      return std::ranges::equal(field, name, {},
+                                [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+    });
+  };
+  return fields.size() > 1 && is_one_of(fields.front(), kWords) && is_one_of(fields.back(), kTags);
+}
+
 // Calls visit(line) for the lines of a sample that are whole.
 template <class Visit>
 void for_each_line(std::string_view sample, bool ended, const Visit& visit) {
@@ -63,6 +76,7 @@ ConllFormat format_of(std::string_view sample, bool ended) {
     if (format.columns > 0 || !is_word(line)) return;
     split_columns(line, format.tabs, fields);
     format.columns = fields.size();
+    format.header = names_columns(fields);
   });
   bool begins = true;
   for_each_line(sample, ended, [&](std::string_view line) {
@@ -101,6 +115,7 @@ bool looks_like_conll(std::string_view sample) {
     if (!in_sentence && line.starts_with('#')) return;  // a comment, or a tag that others will vouch for
     in_sentence = true;
     split_columns(line, false, fields);
+    if (words == 0 && names_columns(fields)) return;
     if (words++ == 0) columns = fields.size();
     same &= fields.size() == columns;
     tagged &= is_scheme_tag(fields.back());
@@ -115,6 +130,7 @@ ConllReader::ConllReader(std::unique_ptr<io::TextWindow> window, const std::stri
   const std::string_view sample = window_->fill(io::kTableSample);
   io::check_is_text(sample, file().name());
   format_ = format_of(sample, window_->ended());
+  before_header_ = format_.header;
   const size_t last = std::max<size_t>(format_.columns, 1) - 1;
   word_ = column_of(word_column, "text", format_, format_.universal ? 1 : 0, file().name());
   tag_ = column_of(tag_column, "label", format_, format_.universal ? 3 : last, file().name());
@@ -122,8 +138,10 @@ ConllReader::ConllReader(std::unique_ptr<io::TextWindow> window, const std::stri
 
 std::string ConllReader::describe() const {
   const std::string_view name = format_.universal ? "CoNLL-U" : "CoNLL";
-  return has_tags() ? fmt::format("{}, columns {} and {}", name, word_ + 1, tag_ + 1)
-                    : fmt::format("{}, column {}", name, word_ + 1);
+  return fmt::format("{}, {}{}", name,
+                     has_tags() ? fmt::format("columns {} and {}", word_ + 1, tag_ + 1)
+                                : fmt::format("column {}", word_ + 1),
+                     format_.header ? ", with a header" : "");
 }
 
 void ConllReader::read_word(std::string_view line, ConllSentence& sentence) {
@@ -165,7 +183,8 @@ bool ConllReader::next(ConllSentence& sentence) {
     const bool ends = end == 0 || is_empty_line(line) || line.starts_with(kDocument);
     // Of a comment between a sentence's words nobody has heard: there, # is a word.
     const bool comment = line.starts_with('#') && (format_.universal || (format_.comments && !found));
-    if (!ends && !comment) read_word(line, sentence);
+    const bool header = !ends && !line.starts_with('#') && std::exchange(before_header_, false);
+    if (!ends && !comment && !header) read_word(line, sentence);
     window_->take(end);
     if (ends && found) return true;
     if (end == 0) return false;

@@ -2,7 +2,8 @@
 // Sentences in columns, a word a line, an empty line after each sentence, as CoNLL's shared tasks have them:
 // the word first and its tag last, columns with white space between them; lines that begin with -DOCSTART- go
 // between documents, and lines that begin with # before a sentence are comments where they have other columns
-// than its words. CoNLL-U is recognized by its ten columns: the word is the second, its tag the fourth.
+// than its words. A first line such as "word tag" names the columns. CoNLL-U is recognized by its ten
+// columns: the word is the second, its tag the fourth.
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct ConllFormat {
   bool tabs = false;       // between columns; otherwise any white space
   bool universal = false;  // CoNLL-U
   bool comments = false;   // a line before a sentence that begins with # is not a word of it
+  bool header = false;     // the first line that is no comment names the columns
   size_t columns = 0;
 };
 
@@ -48,6 +50,7 @@ class ConllReader {
   std::unique_ptr<io::TextWindow> window_;
   ConllFormat format_;
   size_t word_ = 0, tag_ = 0;  // from 0
+  bool before_header_ = false;
   std::vector<std::string_view> fields_;
 };
 

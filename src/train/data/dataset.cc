@@ -103,11 +103,18 @@ void check_learnable(const Dataset& data) {
     throw Error(fmt::format("{}: the label of every row is {}, so that there is nothing to learn", data.file,
                             data.labels.empty() ? "missing" : io::quote(data.labels[0])),
                 "rows of at least two classes; or another column, with `label`", "label");
-  if (data.kind != TaskKind::kTag && !several && data.texts.size() > 4 &&
-      data.labels.size() == data.texts.size())
-    throw Error(fmt::format("{}: all {} rows have different labels, so that there is nothing to learn",
-                            data.file, data.texts.size()),
-                "another column, with `label`; numbers to predict are a `problem` regression", "label");
+  if (data.kind == TaskKind::kTag || several) return;
+  std::vector<size_t> counts(data.labels.size());
+  for (const TextExample& row : data.texts)
+    for (const int32_t label : row.labels) ++counts[size_t(label)];
+  const auto single = size_t(std::ranges::count(counts, 1u));
+  if (data.texts.size() > 4 && 2 * single > data.texts.size())
+    throw Error(
+        fmt::format("{}: {} of {} rows have a label that no other row has, so that there is little to "
+                    "learn",
+                    data.file, single == data.texts.size() ? "all" : std::to_string(single),
+                    data.texts.size()),
+        "another column, with `label`; numbers to predict are a `problem` of their own: number", "label");
 }
 
 namespace {

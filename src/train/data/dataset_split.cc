@@ -65,7 +65,10 @@ SplitDataset split(Dataset data, double dev_share, uint64_t seed) {
   if (!(dev_share > 0 && dev_share < 1))
     throw Error("`dev_share` is not between 0 and 1", "0.1 takes a tenth", "dev_share");
   if (data.size() < 2)
-    throw Error(data.file + " has one row: there is nothing to take out for evaluation", "more rows");
+    throw Error(data.file + " has one row: there is nothing to take out for evaluation",
+                data.kind == TaskKind::kTag
+                    ? "it was read as " + data.found + "; an empty line ends a sentence"
+                    : std::string("more rows"));
   std::vector<char> in_dev(data.size());
   if (data.kind == TaskKind::kAnswer) {
     choose_questions(data.questions, dev_share, seed, in_dev);
@@ -74,7 +77,10 @@ SplitDataset split(Dataset data, double dev_share, uint64_t seed) {
     size_t chosen = 0, stream = 0;
     for (std::vector<size_t>& rows : strata(data)) {
       // Every class has one, but classes of two rows are not to take half of the data.
-      const size_t wanted = rounded_share(rows.size(), dev_share, chosen < 2 * all);
+      size_t wanted = rounded_share(rows.size(), dev_share, chosen < 2 * all);
+      // Of two numbers or fewer there is no correlation.
+      if (data.problem == Problem::kRegression && data.sentences.empty())
+        wanted = std::max(wanted, std::min<size_t>(3, rows.size() / 3));
       shuffle_rows(rows, seed, stream++);
       for (size_t i = 0; i < wanted; ++i) in_dev[rows[i]] = 1;
       chosen += wanted;

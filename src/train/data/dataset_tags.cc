@@ -91,6 +91,33 @@ void read_json_tags(Dataset& data, const DatasetOptions& options, std::unique_pt
     }
 }
 
+// Where nearly all tags have prefixes, one without is a mistake and no sign of another scheme.
+void leave_out_odd_tags(DatasetRows& rows, WrittenTags& all) {
+  size_t odd = 0, prefixed = 0;
+  for (const std::vector<std::string>& tags : all.tags)
+    for (const std::string& tag : tags) (is_scheme_tag(tag) ? prefixed : odd) += tag != "O";
+  constexpr size_t kOneIn = 20;
+  if (odd == 0 || odd * kOneIn > prefixed + odd) return;
+  WrittenTags good;
+  for (size_t i = 0; i < all.tags.size(); ++i) {
+    const auto wrong = std::ranges::find_if_not(all.tags[i], is_scheme_tag);
+    if (wrong != all.tags[i].end()) {
+      rows.bad(all.sentences[i].line,
+               Error(fmt::format("the tag {} of the word {} is neither O nor like B-PER, as the others are",
+                                 io::quote(*wrong),
+                                 io::quote(all.sentences[i].words[size_t(wrong - all.tags[i].begin())]))));
+      continue;
+    }
+    good.sentences.push_back(std::move(all.sentences[i]));
+    good.tags.push_back(std::move(all.tags[i]));
+  }
+  all = std::move(good);
+}
+
+bool is_number(const std::string& tag) {
+  return std::ranges::all_of(tag, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 // O first, and of every kind of entity both B- and I-.
 std::vector<std::string> tag_names(const std::vector<std::vector<std::string>>& sentences, bool iob) {
   std::set<std::string> all;
@@ -123,9 +150,14 @@ void read_tags(Dataset& data, const DatasetOptions& options, const std::string& 
   else
     read_conll(data, options, std::move(window), all);
 
+  DatasetRows rows(data, options);
+  leave_out_odd_tags(rows, all);
   const TagScheme scheme = recognize_scheme(all.tags);
   const bool any_tags = std::ranges::any_of(all.tags, [](const auto& tags) { return !tags.empty(); });
   if (any_tags) data.found += fmt::format(", {}", name_of(scheme));
+  if (any_tags &&
+      std::ranges::all_of(all.tags, [](const auto& tags) { return std::ranges::all_of(tags, is_number); }))
+    data.found += " (numbers: what they name is not known, so that entities are not counted)";
   if (scheme != TagScheme::kPlain)
     for (std::vector<std::string>& tags : all.tags) convert_to_iob2(tags);
   data.labels = tag_names(all.tags, scheme != TagScheme::kPlain);

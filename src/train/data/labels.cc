@@ -168,7 +168,7 @@ void LabelColumn::put(size_t row, const LabelPlaces& places, TextExample& exampl
   if (label.missing) return;
   if (problem_ != Problem::kMultiLabel && label.names.size() != 1)
     throw Error(fmt::format("{} labels where there should be one", label.names.size()),
-                "several labels a row are a problem of their own: `problem` multi-label");
+                "several labels a row are a problem of their own: `problem` labels");
   if (problem_ == Problem::kRegression) {
     const auto number = number_in(label.names[0]);
     if (!number)

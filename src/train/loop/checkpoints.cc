@@ -198,10 +198,17 @@ void Trainer::restore(const RunFolder::Found& found) {
   const auto then = state.find("options");
   if (then == state.end() || !then->is_object()) return;
   for (const auto& [key, value] : now.items())
-    if (const auto before = then->find(key); before != then->end() && *before != value)
+    if (const auto before = then->find(key); before != then->end() && *before != value) {
+      // The best checkpoint so far was chosen by these: others would be compared with it in vain.
+      if (key == "metric" || key == "dev rows")
+        throw Error(key == "metric" ? fmt::format("the run was measured by {}, and would go on with {}",
+                                                  in_words(*before), in_words(value))
+                                    : std::string("the run was measured on other dev rows"),
+                    "`resume` with what it had, or another `out`", "resume");
       tell(events_.warning,
            fmt::format("the run continues with another {}: {}, not {}",
                        key == "optimiser" ? "optimizer" : key, in_words(value), in_words(*before)));
+    }
 }
 
 void Trainer::set_state(const nlohmann::json& state, const std::string& name) {

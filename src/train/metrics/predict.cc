@@ -50,7 +50,7 @@ std::string missing_from(const Labels& some, const Labels& others) {
   if (!of_model.empty())
     what += fmt::format("{} the data has no {}", of_data.empty() ? "" : ", and", of_model);
   throw Error(what,
-              of_data.empty() ? "`with_labels_of` gives the data all labels of the model"
+              of_data.empty() ? "a model that knows these labels and no others; in C++, with_labels_of"
                               : "data with the model's labels, or a model that was trained for these",
               "data");
 }

@@ -47,8 +47,9 @@ class ClassScorer : public Scorer {
   void describe(Evaluation& evaluation) const override {
     const size_t n = labels_.size();
     evaluation.classes = table_of(count_classes(truth_, predicted_, once_each(truth_.size()), n), labels_);
-    evaluation.confusion.resize(n * n);
-    for (size_t i = 0; i < truth_.size(); ++i)
+    constexpr size_t kMostLabels = 200;  // of a matrix that anybody reads
+    evaluation.confusion.resize(n <= kMostLabels ? n * n : 0);
+    for (size_t i = 0; i < truth_.size() && !evaluation.confusion.empty(); ++i)
       ++evaluation.confusion[size_t(truth_[i]) * n + size_t(predicted_[i])];
     evaluation.row_scores.assign(right_.begin(), right_.end());
   }

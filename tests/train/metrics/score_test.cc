@@ -127,6 +127,17 @@ TEST(Score, TakesTheFirstOfEquallyLikelyClasses) {
             (std::vector<double>{1, 0}));
 }
 
+TEST(Score, ManyClassesHaveNoConfusionMatrix) {
+  const auto confusion_of = [](size_t labels) {
+    const auto [data, predictions] = classes(labels, {0, 1, 1}, {0, 1, 0}, {0.9f, 0.9f, 0.9f});
+    const Evaluation e = score(data, predictions);
+    EXPECT_EQ(json::parse(to_json(e, "a model")).contains("confusion"), !e.confusion.empty());
+    return e.confusion.size();
+  };
+  EXPECT_EQ(confusion_of(200), 40'000u);
+  EXPECT_EQ(confusion_of(201), 0u) << "its squares would be memory that nobody reads";
+}
+
 TEST(Entities, AreRecognizedByTheirTags) {
   const auto are = [](std::vector<std::string> labels) { return metrics::are_entity_tags(labels); };
   EXPECT_TRUE(are({"O", "B-PER", "I-PER"}));
