@@ -66,6 +66,10 @@ struct TrainOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-6;
   double decay = 0.01;  // of weights: not of biases and norms
   double clip = 1;      // largest norm of the gradient; 0: no limit
+  // What is evaluated and saved as the model is a running mean of the parameters: after each step it is
+  // `average` of what it was and the rest of what they are now (early on less, so that the start is soon
+  // forgotten). 0: the parameters themselves.
+  double average = 0;
   // A step whose gradient norm is not finite, or above this many times the median of the last 64, is skipped.
   // 0: only what is not finite. Nothing: the job's default (pretrain: 20, fine-tuning: 0).
   std::optional<double> outlier = {};

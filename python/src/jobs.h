@@ -49,6 +49,7 @@ void bind_train_options(nb::class_<Job>& job) {
       .option("method", &TrainOptions::method)
       .option("beta1", &TrainOptions::beta1)
       .option("beta2", &TrainOptions::beta2)
+      .option("average", &TrainOptions::average)
       .option("eps", &TrainOptions::eps)
       .option("decay", &TrainOptions::decay)
       .option("clip", &TrainOptions::clip)

@@ -76,7 +76,7 @@ struct Settings {
   std::optional<std::string> time_limit, token_limit, save_every;
   std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
       log_every;
-  std::optional<double> rate, warmup, cooldown, beta2, eps, decay, clip, outlier, dropout, mask_rate,
+  std::optional<double> rate, warmup, cooldown, beta2, average, eps, decay, clip, outlier, dropout, mask_rate,
       mask_rate_end;
   bool resume = false, recompute = false, bf16 = false, whole_word = false;
 

@@ -88,6 +88,14 @@ void adam_piece(const AdamFactors& f, const UpdatePiece& a) {
   });
 }
 
+void mean_piece(float share, const float* p, float* mean, size_t count) {
+  const D d;
+  for_vectors(count, [&](size_t i, size_t n) HWY_ATTR {
+    const V before = load(mean + i, n);
+    store(hn::MulAdd(hn::Set(d, share), hn::Sub(load(p + i, n), before), before), mean + i, n);
+  });
+}
+
 // Σ x², four sums at a time, because one alone would wait for its own last addition.
 double squares_piece(const float* x, size_t count) {
   const hn::ScalableTag<double> d;
@@ -138,6 +146,7 @@ namespace bertie::kernels {
 HWY_EXPORT(adam_piece);
 HWY_EXPORT(lamb_piece);
 HWY_EXPORT(lamb_apply);
+HWY_EXPORT(mean_piece);
 HWY_EXPORT(squares_piece);
 
 namespace {
@@ -198,6 +207,15 @@ void lamb_update(const AdamStep& step, std::span<float> p, std::span<float> g, s
   team.parallel_for(runs.chunks, [&](size_t c) {
     const size_t i = runs.first(c);
     apply(float(step.rate * ratio), {&p[i], &g[i], &m[i], &v[i], runs.length(c)});
+  });
+}
+
+void move_mean(float share, std::span<const float> p, std::span<float> mean, Team& team) {
+  const Runs runs(p.size());
+  const auto piece = HWY_DYNAMIC_DISPATCH(mean_piece);
+  team.parallel_for(runs.chunks, [&](size_t c) {
+    const size_t i = runs.first(c);
+    piece(share, &p[i], &mean[i], runs.length(c));
   });
 }
 

@@ -33,6 +33,9 @@ void adam_update(const AdamStep& step, std::span<float> p, std::span<float> g, s
 void lamb_update(const AdamStep& step, std::span<float> p, std::span<float> g, std::span<float> m,
                  std::span<float> v, Team& team);
 
+// mean += share·(p − mean): a running mean of the parameters.
+void move_mean(float share, std::span<const float> p, std::span<float> mean, Team& team);
+
 // Σ x², in double, in an order that does not depend on the team; NaN or Inf where x has one.
 double sum_of_squares(std::span<const float> x, Team& team);
 

@@ -35,4 +35,8 @@ inline void lamb(const kernels::AdamStep& s, std::span<double> p, std::span<cons
   for (size_t i = 0; i < p.size(); ++i) p[i] -= s.rate * ratio * u[i];
 }
 
+inline void move_mean(double share, std::span<const double> p, std::span<double> mean) {
+  for (size_t i = 0; i < p.size(); ++i) mean[i] = (1 - share) * mean[i] + share * p[i];
+}
+
 }  // namespace bertie::reference

@@ -360,7 +360,7 @@ std::string FinetuneSetup::key() const {
   all["evaluates"] = o.eval_every.value_or(0);
   all["learns"] = {
       o.batch, o.rate, name_of(o.schedule), o.warmup, o.cooldown, name_of(o.method), o.beta1, o.beta2, o.eps,
-      o.decay, o.clip, *o.outlier};
+      o.decay, o.clip, *o.outlier,          o.average};
   uint64_t rows = checksum_of(data.dev, checksum_of(data.train, 0));
   if (unlabeled) rows = checksum_of(*unlabeled, rows);
   return fmt::format("{:016x}", io::checksum(io::dump(all), rows));

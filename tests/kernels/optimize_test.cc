@@ -144,6 +144,29 @@ TEST(Optimize, LambTakesTheWholeStepWhereATensorIsZero) {
   for (float x : q) EXPECT_EQ(x, 2.0f);
 }
 
+TEST(Optimize, MoveMeanIsTheReference) {
+  Team team;
+  test::on_every_target([&] {
+    for (size_t n : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 100, 1000}) {
+      const std::vector<float> p = test::random_floats(n, 1), before = test::random_floats(n, 2);
+      test::Guarded mean(before, 3);
+      std::vector<double> mean2(before.begin(), before.end());
+      move_mean(0.01f, p, mean.span(), team);
+      reference::move_mean(0.01f, std::vector<double>(p.begin(), p.end()), mean2);
+      ASSERT_TRUE(mean.intact()) << n;
+      ASSERT_LT(worst(mean.span(), mean2, 1), 2e-7) << n;
+    }
+  });
+  // Where nothing moved, to the bit; and whatever the threads.
+  const std::vector<float> p = test::random_floats(100'000, 3), q = test::random_floats(100'000, 4);
+  std::vector<float> same = p, one = q, three = q;
+  Team few(1), more(3);
+  move_mean(0.3f, p, same, few);
+  EXPECT_EQ(same, p);
+  move_mean(0.3f, p, one, few), move_mean(0.3f, p, three, more);
+  EXPECT_EQ(one, three);
+}
+
 TEST(Optimize, SumOfSquaresIsExactToDoubleAndTheSameForAnyTeam) {
   test::on_every_target([&] {
     for (size_t n : {0, 1, 5, 16, 31, 64, 1000, 70'001}) {

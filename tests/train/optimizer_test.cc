@@ -161,6 +161,30 @@ TEST(Optimizer, GoesOnToTheSameBitsFromItsState) {
   EXPECT_EQ(first.counters(), second.counters());
 }
 
+TEST(Optimizer, TheMeanFollowsTheParametersSoonerAtTheStart) {
+  FakeLearner learner;
+  TrainOptions o = options();
+  o.average = 0.5;
+  Optimizer optimizer(learner, o);
+  ASSERT_EQ(optimizer.mean().size(), learner.parameters().size());
+  std::vector<double> expected(learner.parameters().begin(), learner.parameters().end());
+  std::copy(expected.begin(), expected.end(), optimizer.mean().begin());
+  for (int t = 1; t <= 20; ++t) {
+    set_gradient(learner, float(t % 3) - 1);
+    optimizer.step(0.1);
+    const double kept = std::min(0.5, (1.0 + t) / (10.0 + t));  // 0.5 from step 8 on
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = kept * expected[i] + (1 - kept) * double(learner.parameters()[i]);
+      ASSERT_NEAR(optimizer.mean()[i], expected[i], 1e-6) << t;
+    }
+  }
+  set_gradient(learner, NAN);
+  const std::vector<float> before(optimizer.mean().begin(), optimizer.mean().end());
+  optimizer.step(0.1);
+  EXPECT_TRUE(test::same_bits(before, optimizer.mean())) << "a step that is skipped is none";
+  EXPECT_TRUE(Optimizer(learner, options()).mean().empty());
+}
+
 TEST(Optimizer, LambsStepIsAsLongAsTheTensor) {
   FakeLearner learner;
   TrainOptions o = options();
@@ -187,6 +211,7 @@ TEST(Optimizer, OptionsAndStatesThatMakeNoSenseAreErrors) {
   };
   with(&TrainOptions::rate, 0.0), with(&TrainOptions::rate, NAN), with(&TrainOptions::beta1, 1.0);
   with(&TrainOptions::beta2, -0.1), with(&TrainOptions::eps, 0.0), with(&TrainOptions::decay, -1.0);
+  with(&TrainOptions::average, 1.0), with(&TrainOptions::average, -0.5);
   with(&TrainOptions::clip, -1.0), with(&TrainOptions::outlier, 0.5);
   Optimizer optimizer(learner, options());
   nlohmann::json counters = io::parse_json(optimizer.counters().dump(), "state");

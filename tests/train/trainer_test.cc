@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_learner.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "kernels/gemm.h"
 #include "support/expect_error.h"
@@ -280,6 +281,58 @@ TEST(Trainer, StopsWhenAskedSavesAndGoesOnToTheSameBits) {
   EXPECT_NE(note.find("continues from"), std::string::npos) << note;
   EXPECT_EQ(result.step, 40u);
   EXPECT_TRUE(same_bits(whole.parameters(), second.parameters()));
+}
+
+// The mean of the parameters is what is evaluated and saved; learning goes on with the parameters.
+TEST(Trainer, AMeanIsMeasuredAndSavedAndChangesNothingElse) {
+  TempFolder folder;
+  Fixture plain, mean;
+  TrainOptions o = fake_options(folder.path() / "plain");
+  o.eval_every = 8, o.eval_sequences = 30, o.schedule = Schedule::kConstant;
+  double of_plain = 0, of_mean = 0;
+  plain.trainer(o, {.evaluated = [&](const EvalResult& r) { of_plain = r.loss; }}, true).run();
+  o.out = folder.path() / "mean", o.average = 0.9;
+  mean.trainer(o, {.evaluated = [&](const EvalResult& r) { of_mean = r.loss; }}, true).run();
+  EXPECT_TRUE(same_bits(plain.parameters(), mean.parameters()));
+  EXPECT_NE(of_plain, of_mean);
+  Fixture saved;
+  saved.learner.load(o.out / "last");
+  EXPECT_FALSE(same_bits(saved.parameters(), mean.parameters()));
+  o.out = folder.path() / "saved", o.average = 0;
+  EXPECT_EQ(saved.trainer(o, {}, true).evaluate().loss, of_mean) << "what was measured is what was saved";
+}
+
+TEST(Trainer, AMeanGoesOnToTheSameBitsAndMayEndEarlierOrBeginLater) {
+  TempFolder folder;
+  Fixture whole, first, second;
+  TrainOptions o = fake_options(folder.path() / "whole");
+  o.average = 0.9;
+  whole.trainer(o).run();
+  o.out = folder.path() / "parts";
+  int steps = 0;
+  first.trainer(o, {.stop = [&] { return ++steps == 23; }}).run();
+  o.resume = true;
+  second.trainer(o).run();
+  EXPECT_TRUE(same_bits(whole.parameters(), second.parameters()));
+  const auto model = [&](const char* run) {
+    return std::string(io::MappedFile(folder.path() / run / "last" / "model.safetensors").text());
+  };
+  EXPECT_EQ(model("whole"), model("parts"));
+  // Without it from here on: with the parameters, not with their mean.
+  Fixture third;
+  o.average = 0, o.steps = 41;
+  std::string warning;
+  {
+    Trainer without = third.trainer(o, {.warning = [&](std::string_view what) { warning = what; }});
+    EXPECT_TRUE(same_bits(whole.parameters(), third.parameters()));
+    without.run();
+  }
+  EXPECT_NE(warning.find("another average: 0.0, not 0.9"), std::string::npos) << warning;
+  // And again with it: the mean begins with the parameters.
+  Fixture fourth;
+  o.average = 0.9;
+  Trainer again = fourth.trainer(o);
+  EXPECT_TRUE(same_bits(third.parameters(), fourth.parameters()));
 }
 
 // Options under which the held-out loss soon no longer falls.

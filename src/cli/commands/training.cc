@@ -101,6 +101,7 @@ TrainOptions train_options(const Settings& s) {
   o.cooldown = s.cooldown.value_or(o.cooldown);
   if (s.optimizer) o.method = OptimizerMethod(*s.optimizer);
   o.decay = s.decay.value_or(o.decay), o.clip = s.clip.value_or(o.clip);
+  o.average = s.average.value_or(o.average);
   o.beta2 = s.beta2.value_or(o.beta2), o.eps = s.eps.value_or(o.eps);
   if (s.outlier) o.outlier = *s.outlier;
   o.bf16 = s.bf16;

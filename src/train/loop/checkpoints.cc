@@ -21,25 +21,31 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kFirst = "exp_avg", *kSecond = "exp_avg_sq";  // as PyTorch's Adam calls them
+constexpr const char* kParameters = "parameters";                   // where model.safetensors has their mean
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr size_t kMostSteps = size_t{1} << 53;
 
-void write_moments(const fs::path& file, Optimizer& optimizer) {
+void write_moments(const fs::path& file, Optimizer& optimizer, std::span<const float> parameters) {
   const auto flat = [](const char* name, std::span<const float> values) {
     return io::TensorSource{
         .name = name, .shape = {values.size()}, .read = [values](size_t first, std::span<float> out) {
           std::copy_n(values.data() + first, out.size(), out.data());
         }};
   };
-  const io::TensorSource tensors[] = {flat(kFirst, optimizer.first_moments()),
-                                      flat(kSecond, optimizer.second_moments())};
+  std::vector<io::TensorSource> tensors = {flat(kFirst, optimizer.first_moments()),
+                                           flat(kSecond, optimizer.second_moments())};
+  if (!optimizer.mean().empty()) tensors.push_back(flat(kParameters, parameters));
   io::write_safetensors(file, io::DType::kF32, tensors);
 }
 
-void read_moments(const fs::path& file, Optimizer& optimizer) {
+// `parameters` are those of model.safetensors: the mean, where one was kept.
+void read_moments(const fs::path& file, Optimizer& optimizer, std::span<float> parameters) {
   const io::SafeTensors tensors = io::SafeTensors::open(file);
-  for (const auto& [name, to] :
-       {std::pair(kFirst, optimizer.first_moments()), std::pair(kSecond, optimizer.second_moments())}) {
+  std::ranges::copy(parameters.first(optimizer.mean().size()), optimizer.mean().begin());
+  std::vector<std::pair<const char*, std::span<float>>> all = {{kFirst, optimizer.first_moments()},
+                                                               {kSecond, optimizer.second_moments()}};
+  if (tensors.find(kParameters)) all.emplace_back(kParameters, parameters);
+  for (const auto& [name, to] : all) {
     const io::TensorInfo* found = tensors.find(name);
     if (!found || found->dtype != io::DType::kF32 || found->elements() != to.size())
       throw Error(fmt::format("{} does not hold the {} numbers of {} that this model needs", file.string(),
@@ -87,6 +93,7 @@ nlohmann::ordered_json Trainer::description() const {
   all["eps"] = o.eps;
   all["decay"] = o.decay;
   all["clip"] = o.clip;
+  all["average"] = o.average;
   all["outlier"] = *o.outlier;
   all["seed"] = o.seed;
   all["dropout_on"] = parts_.dropout;
@@ -123,18 +130,21 @@ nlohmann::ordered_json Trainer::state() const {
 }
 
 fs::path Trainer::save(bool best) {
-  check_same_numbers(parts_.ranks,
-                     {parts_.learner.parameters(), optimizer_.first_moments(), optimizer_.second_moments()});
+  check_same_numbers(parts_.ranks, {parts_.learner.parameters(), optimizer_.first_moments(),
+                                    optimizer_.second_moments(), optimizer_.mean()});
   saved_step_ = step_, saved_at_ = clock_;
   if (!folder_) return {};
   checkpoint_ = folder_->save(
       step_,
       [&](const fs::path& folder) {
-        parts_.learner.save(folder);
+        {
+          const MeanInPlace mean(parts_.learner, optimizer_);
+          parts_.learner.save(folder);
+        }
         if (parts_.tokenizer)
           for (const std::string& name : tokenizer_files_in(*parts_.tokenizer))
             write_file(folder / name, parts_.tokenizer->read(name).text());
-        write_moments(folder / kOptimizerFile, optimizer_);
+        write_moments(folder / kOptimizerFile, optimizer_, parts_.learner.parameters());
       },
       io::dump(state()), best);
   folder_->prune(options_.keep, {step_, best_step_});
@@ -167,7 +177,10 @@ void Trainer::begin() {
   Collective& ranks = parts_.ranks;
   ranks.broadcast(state);
   ranks.broadcast(parts_.learner.parameters());
-  if (!state.empty()) {
+  if (state.empty()) {
+    std::ranges::copy(parts_.learner.parameters().first(optimizer_.mean().size()), optimizer_.mean().begin());
+  } else {
+    ranks.broadcast(optimizer_.mean());
     ranks.broadcast(optimizer_.first_moments());
     ranks.broadcast(optimizer_.second_moments());
     set_state(io::parse_json(state, "state.json"), (options_.out / "state.json").string());
@@ -191,7 +204,7 @@ void Trainer::restore(const RunFolder::Found& found) {
                 "the same `size` or `config`, and `objective`, as the run had", "resume");
   if (const std::vector<std::string> missing = parts_.learner.load(found.folder); !missing.empty())
     throw Error(fmt::format("{} has no weights for {}", found.folder.string(), missing[0]));
-  read_moments(found.folder / kOptimizerFile, optimizer_);
+  read_moments(found.folder / kOptimizerFile, optimizer_, parts_.learner.parameters());
   checkpoint_ = found.folder;
   tell(events_.note, fmt::format("continues from {}", found.folder.string()));
   const nlohmann::json now = description();

@@ -21,6 +21,7 @@ void check_update(const TrainOptions& o) {
   need(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "a number from 0 to below 1, such as 0.999");
   need(o.eps > 0 && std::isfinite(o.eps), "eps", o.eps, "a small number above 0, such as 1e-6");
   need(o.decay >= 0 && std::isfinite(o.decay), "decay", o.decay, "a number from 0 on, such as 0.01");
+  need(o.average >= 0 && o.average < 1, "average", o.average, "a number from 0 to below 1, such as 0.999");
   need(o.clip >= 0, "clip", o.clip, "a number above 0, or 0 for no limit");
   const double outlier = o.outlier.value_or(kOutlier);
   need(outlier == 0 || outlier > 1, "outlier", outlier, "a number above 1, or 0 for none");
@@ -33,7 +34,8 @@ Optimizer::Optimizer(Learner& learner, const TrainOptions& options)
       options_(options),
       count_(learner.parameters().size()),
       m_(count_ * sizeof(float)),
-      v_(count_ * sizeof(float)) {
+      v_(count_ * sizeof(float)),
+      mean_(options.average > 0 ? count_ * sizeof(float) : 0) {
   check_update(options);
 }
 
@@ -54,7 +56,15 @@ StepTaken Optimizer::step(double rate, double norm) {
   ++updates_;
   // As PyTorch's clip_grad_norm_ has it, with the 1e-6 that keeps it from dividing by 0.
   update(rate, options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1);
+  update_mean();
   return result;
+}
+
+void Optimizer::update_mean() {
+  if (mean().empty()) return;
+  const double u = double(updates_),
+               kept = std::min(options_.average, (1 + u) / (10 + u));  // as TensorFlow's
+  kernels::move_mean(float(1 - kept), learner_.parameters(), mean(), learner_.team());
 }
 
 void Optimizer::update(double rate, double scale) {

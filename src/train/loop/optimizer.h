@@ -8,8 +8,9 @@
 // last ones, is skipped. An outlier is remembered among the last norms all the same, so that norms that stay
 // high soon stop being outliers.
 //
-// The state is two blocks of moments and a few counters: with the parameters it is all that a run needs to be
-// resumed to the same bits.
+// The state is two blocks of moments, the mean of the parameters where one is kept, and a few counters: with
+// the parameters it is all that a run needs to be resumed to the same bits.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -46,6 +47,8 @@ class Optimizer {
 
   std::span<float> first_moments() { return {m_.as<float>(), count_}; }
   std::span<float> second_moments() { return {v_.as<float>(), count_}; }
+  // The running mean of the parameters; empty where none is kept. Whoever sets the parameters sets it.
+  std::span<float> mean() { return {mean_.as<float>(), options_.average > 0 ? count_ : 0}; }
   nlohmann::ordered_json counters() const;
   void set_counters(const nlohmann::json& counters, const std::string& name);
 
@@ -53,16 +56,34 @@ class Optimizer {
   bool is_outlier(double norm, double& median) const;
   void remember(double norm);
   void update(double rate, double scale);
+  void update_mean();
 
   static constexpr size_t kNorms = 64, kEnough = 16;
   Learner& learner_;
   TrainOptions options_;
   size_t count_;
-  Block m_, v_;
+  Block m_, v_, mean_;
   uint64_t updates_ = 0, skipped_ = 0;
   size_t in_a_row_ = 0;
   std::array<double, kNorms> norms_{};  // a ring: the last norm is at (seen_ − 1) % kNorms
   uint64_t seen_ = 0;
+};
+
+// As long as it lives, the mean of the parameters and the parameters are in each other's place. Without a
+// mean it does nothing.
+class MeanInPlace {
+ public:
+  MeanInPlace(Learner& learner, Optimizer& optimizer)
+      : parameters_(learner.parameters()), mean_(optimizer.mean()) {
+    exchange();
+  }
+  ~MeanInPlace() { exchange(); }
+  MeanInPlace(const MeanInPlace&) = delete;
+  MeanInPlace& operator=(const MeanInPlace&) = delete;
+
+ private:
+  void exchange() { std::ranges::swap_ranges(mean_, parameters_.first(mean_.size())); }
+  std::span<float> parameters_, mean_;
 };
 
 }  // namespace bertie

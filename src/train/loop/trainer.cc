@@ -154,6 +154,7 @@ bool Trainer::eval_due() const {
 
 EvalResult Trainer::evaluate() {
   open_log();
+  const MeanInPlace mean(parts_.learner, optimizer_);
   EvalResult r{.step = step_, .loss = NAN};
   if (parts_.held_out) {
     parts_.held_out->seek(held_out_start_);
