@@ -84,9 +84,14 @@ def run_row(name, a):
     row = ROWS[name]
     out = a.work / name
     done = out / "row.json"
+    settings = [row.kind, row.model, row.train, row.dev, row.first, *row.options]
     if done.exists():
+        if json.loads(done.read_text()).get("settings", settings) != settings:
+            sys.exit(f"{name}: {done} is of other settings; remove {out} to do it again")
         print(f"{name}: done", file=sys.stderr)
         return
+    if row.teacher:
+        run_row(row.teacher, a)
     data = a.data.resolve()
     train = data / row.train
     if row.first:
@@ -101,7 +106,7 @@ def run_row(name, a):
     print(f"{name}: {' '.join(map(str, command))}", file=sys.stderr)
     subprocess.run(list(map(str, command)), check=True)
     result = json.loads((out / "metrics.json").read_text())
-    result["cpu"] = cpu()
+    result["cpu"], result["settings"] = cpu(), settings
     result["elsewhere"] = {}
     for other in row.others:
         printed = subprocess.run([a.bertie, "evaluate", row.kind, "-m", out, "--data", data / other, "--json", "-q"],

@@ -85,6 +85,7 @@ struct Dataset {
   std::vector<TextExample> texts = {};         // kClassify, kPair
   std::vector<TaggedSentence> sentences = {};  // kTag
   std::vector<SquadQuestion> questions = {};   // kAnswer
+  std::string number_name = {};                // of a regression: what its column is called
   std::string file = {};
   std::string found = {};          // the format, in words: "TSV without quotes, columns sentence and label"
   size_t bad_rows = 0;             // left out by skip_bad
@@ -101,17 +102,21 @@ BERTIE_API Dataset read_dataset(TaskKind kind, const std::string& file, const Da
 
 // Error where a model would learn nothing from it: one class only, or a class of its own for every row.
 BERTIE_API void check_learnable(const Dataset& data);
+// How many rows of kClassify and kPair have a class that no other row has.
+BERTIE_API size_t lone_rows(const Dataset& data);
 
-// The same rows with their labels as places in `labels`, which may be more. Error that names the first row
-// whose label is not among them. Where none of the data's labels is, and all are whole numbers, they are
-// places: 1 is NEGATIVE and POSITIVE's POSITIVE, as in GLUE's files.
-BERTIE_API Dataset with_labels(Dataset data, const std::vector<std::string>& labels);
+// The same rows with their labels as places in `labels`, which may be more. A row whose label is not among
+// them is bad: an Error that names it, or left out as the options say. Where none of the data's labels is,
+// and all are whole numbers, they are places: 1 is NEGATIVE and POSITIVE's POSITIVE, as in GLUE's files.
+BERTIE_API Dataset with_labels(Dataset data, const std::vector<std::string>& labels,
+                               const DatasetOptions& options = {});
 
 struct SplitDataset {
   Dataset train, dev;
 };
 // Takes a share of the rows out for evaluation: of each class (and for kTag and kAnswer by sentences and
-// contexts) the same share, at least one row where there are two. The same seed gives the same split.
+// contexts) the same share, at least one row where there are two, unless that were a fifth of all rows. The
+// same seed gives the same split.
 BERTIE_API SplitDataset split(Dataset data, double dev_share, uint64_t seed);
 
 }  // namespace bertie

@@ -67,8 +67,10 @@ struct PredictOptions {
   ProgressCallback progress = {};
   // kAnswer: windows as in AnswerOptions, answers as BERT's own script finds them.
   std::optional<size_t> max_length = {};  // 384, or what the model takes
-  std::optional<size_t> stride = {};      // tokens that windows share; 128, at most half of the context's
-  size_t max_question_tokens = 64;        // at most half a window
+  // Tokens that windows of a long text share. kAnswer: 128, at most half of the context's; kTag: as
+  // TagOptions has it, at most a quarter of a window.
+  std::optional<size_t> stride = {};
+  size_t max_question_tokens = 64;  // at most half a window
   size_t max_answer_tokens = 30, n_best = 20;
 };
 
@@ -87,7 +89,7 @@ BERTIE_API Predictions predict(const TextModel& model, const Dataset& data,
                                const PredictOptions& options = {});
 // Data as predict wants it: with all labels of the model, of which a small file may lack some; rows without
 // labels too. As with_labels, but labels that are the same stay in the data's order.
-BERTIE_API Dataset with_labels_of(const TextModel& model, Dataset data);
+BERTIE_API Dataset with_labels_of(const TextModel& model, Dataset data, const DatasetOptions& options = {});
 // Error where rows have no labels, or where the predictions are not of this data.
 BERTIE_API Evaluation score(const Dataset& data, const Predictions& predictions,
                             const ScoreOptions& options = {});

@@ -99,14 +99,17 @@ struct FinetunePlan {
   std::string first_invalid = {};  // where the first of them is
   std::string unlabeled_found = {};
   size_t unlabeled_rows = 0;
-  std::string model = {};  // what it begins with, in words
-  std::vector<std::string> labels = {};
-  bool dev_labels_are_places = false;  // the dev rows have 0, 1 … where the others have names
+  std::string model = {};                   // what it begins with, in words
+  Problem problem = Problem::kSingleLabel;  // of kClassify and kPair
+  std::vector<std::string> labels = {};     // of a regression the number's name
+  double least = 0, largest = 0;            // of a regression's numbers
+  size_t lone_rows = 0;                     // that have a class of their own
+  bool dev_labels_are_places = false;       // the dev rows have 0, 1 … where the others have names
   // Rows that are cut, of those to learn from (without labels too) and of the dev rows; in questions the
   // question.
   size_t truncated = 0, dev_truncated = 0;
-  size_t longest = 0, max_length = 0;
-  uint64_t tokens = 0;  // of an epoch
+  size_t longest = 0, max_length = 0, most_length = 0;  // most_length: what the model takes
+  uint64_t tokens = 0;                                  // of an epoch
   bool continues_head = false;
   double epochs = 0;        // 0 where tokens or time alone end the run
   TrainOptions train = {};  // with all defaults filled in

@@ -39,6 +39,7 @@ class BERTIE_API TextRows {
 
   bool next(TextRow& row);           // false at the end; throws Error where reading fails
   const std::string& found() const;  // the format, in words: "CSV, column review"
+  bool has_header() const;           // false: a table whose first row is a row; true for other formats
   uint64_t taken() const;            // bytes of the file so far, packed ones where it is packed
 
   class Source;

@@ -132,7 +132,7 @@ bool LineReader::open_next() {
     rows_.emplace(*tables_, file, column_, column_pair_);
     if (open_[next_file_] >= 0) close(std::exchange(open_[next_file_], -1));  // a pipe, open until here
     // A header that was taken for a text, or the other way round, is to be seen.
-    if (verbose_ || (!quiet_ && rows_->found().find("no header") != std::string::npos))
+    if (verbose_ || (!quiet_ && !rows_->has_header()))
       say("{}: {}\n", name_of(file), printable(rows_->found()));
   } else if (is_packed_file(file)) {
     packed_.emplace(file);

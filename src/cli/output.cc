@@ -59,6 +59,12 @@ std::string with_commas(size_t number) {
   return out;
 }
 
+std::string counted(size_t number, std::string_view one) {
+  return fmt::format("{} {}{}", with_commas(number), one, number == 1 ? "" : "s");
+}
+
+std::string score_text(double score) { return std::isfinite(score) ? fmt::format("{:.4f}", score) : "-"; }
+
 std::string size_text(size_t bytes) {
   constexpr std::string_view kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
   double value = double(bytes);

@@ -41,9 +41,11 @@ void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 void warn(std::string_view what, std::string_view hint = {});
 void report_problem(std::string_view line);  // the same without "bertie:", for "texts.txt:7: …"
 
-std::string with_commas(size_t number);     // 109,482,240
-std::string size_text(size_t bytes);        // 90.9 MB
-std::string duration_text(double seconds);  // 1:05 min
+std::string with_commas(size_t number);                    // 109,482,240
+std::string counted(size_t number, std::string_view one);  // "1 row", "2,000 rows"
+std::string score_text(double score);                      // 0.9231, or - where it is not a number
+std::string size_text(size_t bytes);                       // 90.9 MB
+std::string duration_text(double seconds);                 // 1:05 min
 
 // Makes Ctrl-C (and a terminal that goes away) remove the temporary file and end with 128 + the signal.
 void handle_signals();

@@ -76,6 +76,11 @@ int choice_named(const Option& option, std::string_view word) {
 }
 
 void store(const Option& option, std::string_view value, Settings& settings) {
+  // Of two numbers the later counts, as is usual; but a file that is left aside would not be missed.
+  const bool takes_many = std::holds_alternative<std::vector<std::string> Settings::*>(option.to);
+  if (names_file(option) && !takes_many && is_given(option, settings))
+    throw UsageError(fmt::format("--{} was given twice, and takes one {}", option.name, option.argument),
+                     option.argument == "FILE" ? "cat joins files of lines" : help_line(nullptr));
   const int choice = option.choices.empty() ? 0 : choice_named(option, value);
   std::visit(
       [&](auto member) {

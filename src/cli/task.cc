@@ -11,6 +11,18 @@ void refuse(std::initializer_list<std::pair<bool, const char*>> given, std::stri
     if (is_given) throw UsageError(fmt::format("--{} is {}", name, why), "leave it out");
 }
 
+void refuse_for(TaskKind kind, const Settings& s) {
+  const bool texts = kind == TaskKind::kClassify || kind == TaskKind::kPair,
+             answers = kind == TaskKind::kAnswer;
+  refuse({{s.column_pair && (kind == TaskKind::kClassify || kind == TaskKind::kTag), "column-pair"},
+          {s.stride && texts, "stride"},
+          {s.problem && !texts, "problem"},
+          {s.threshold && !answers, "threshold"},
+          {s.max_answer && !answers, "max-answer"},
+          {s.max_question && !answers, "max-question"}},
+         fmt::format("not for {}", name_of(kind)));
+}
+
 int threads_for(const Settings& settings, const Tokenizer&) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   return int(settings.threads.value_or(0) > 0 ? *settings.threads : cores);

@@ -27,6 +27,9 @@ namespace bertie::cli {
 // UsageError for an option that was given and would do nothing: "--stride is for tasks".
 void refuse(std::initializer_list<std::pair<bool, const char*>> given, std::string_view why);
 
+// The same for options that mean nothing for a kind of labelled data.
+void refuse_for(TaskKind kind, const Settings& settings);
+
 struct ForEach {
   std::string_view what = "texts";                    // are the inputs
   size_t most = 256;                                  // inputs that are computed together

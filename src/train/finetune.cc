@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "bertie/error.h"
 #include "io/atomic_file.h"
@@ -120,8 +119,12 @@ class Finetuning {
     const fs::path& out = job_.train.out;
     std::error_code error;
     bool begun = false;
-    for (const auto& entry : fs::directory_iterator(out / "run", error))
-      begun |= entry.is_directory() && entry.path().filename().string().starts_with("seed-");
+    for (const auto& entry : fs::directory_iterator(out / "run", error)) {
+      if (!entry.is_directory() || !entry.path().filename().string().starts_with("seed-")) continue;
+      begun = true;
+      // Of any seed: the model in the folder is the best of all.
+      if (job_.train.resume && fs::exists(entry.path() / kResult)) result_of(entry.path() / kResult);
+    }
     if (begun && !job_.train.resume)
       throw Error(fmt::format("{} has a run already", out.string()),
                   "`resume` to continue it, or another `out`", "out");
@@ -132,6 +135,16 @@ class Finetuning {
         throw Error(
             fmt::format("{} has a {} already, which would be overwritten", out.string(), file.string()),
             "another `out`", "out");
+  }
+
+  // Of a seed that was done before.
+  SeedResult result_of(const fs::path& file) const {
+    const auto before = seed_from_json(std::string(io::MappedFile(file).text()), file.string(), key_);
+    if (!before)
+      throw Error(
+          fmt::format("{} is the result of a run on other rows, or with other options", file.string()),
+          "`resume` with what that run had, or another `out`", "out");
+    return *before;
   }
 
   std::unique_ptr<Learner> make_fresh_learner(uint64_t seed) {
@@ -196,13 +209,7 @@ class Finetuning {
     const fs::path folder = folder_of(seed), done = folder / kResult;
     if (value_of_rank_0(ranks_, first_rank() && fs::exists(done)) > 0) {
       first_learner_.reset();
-      if (!first_rank()) return;
-      const auto before = seed_from_json(std::string(io::MappedFile(done).text()), done.string(), key_);
-      if (!before)
-        throw Error(
-            fmt::format("{} is the result of a run on other rows, or with other options", done.string()),
-            "`resume` with what that run had, or another `out`", "out");
-      keep(*before, {});
+      if (first_rank()) keep(result_of(done), {});
       return;
     }
     const std::unique_ptr<Learner> learner =
@@ -258,16 +265,21 @@ class Finetuning {
     if (events_.seed_done) events_.seed_done(result);
   }
 
+  // By the first score that is a number for both.
+  static bool is_better(const SeedResult& one, const SeedResult& other) {
+    for (size_t i = 0; i < std::min(one.scores.size(), other.scores.size()); ++i) {
+      const NamedScore &a = one.scores[i], &b = other.scores[i];
+      if (std::isfinite(a.value) && std::isfinite(b.value))
+        return a.higher_is_better ? a.value > b.value : a.value < b.value;
+    }
+    return false;
+  }
+
   // A seed is done. Where it is the best so far, its model goes to the folder; `checkpoint` empty: it is
   // there.
   void keep(const SeedResult& result, const fs::path& checkpoint) {
-    const auto value = [](const SeedResult& r) {  // the first score that is a number
-      for (const NamedScore& s : r.scores)
-        if (std::isfinite(s.value)) return s.higher_is_better ? s.value : -s.value;
-      return -std::numeric_limits<double>::infinity();
-    };
     result_.seeds.push_back(result);
-    if (result_.seeds.size() > 1 && !(value(result) > value(result_.seeds[result_.best]))) return;
+    if (result_.seeds.size() > 1 && !is_better(result, result_.seeds[result_.best])) return;
     result_.best = result_.seeds.size() - 1;
     if (checkpoint.empty()) return;
     for (const auto& entry : fs::directory_iterator(checkpoint)) {

@@ -8,6 +8,7 @@
 #include "bertie/json.h"
 #include "io/json.h"
 #include "train/finetune.h"
+#include "train/metrics/scorer.h"
 
 namespace bertie {
 namespace {
@@ -41,7 +42,7 @@ std::vector<NamedScore> scores_from(const Json& object) {
   std::vector<NamedScore> out;
   for (const auto& [key, value] : object.items()) {
     const double score = value.is_number() ? value.get<double>() : NAN;
-    out.push_back({key, score, score, score});
+    out.push_back(metrics::named(key, score));
   }
   return out;
 }
@@ -224,14 +225,16 @@ std::string model_card(const FinetuneReport& r) {
                            ? fmt::format(", also of {} rows without labels", r.plan.unlabeled_rows)
                            : "",
                        began_as(r));
-  if (r.job.kind != TaskKind::kAnswer && !r.plan.labels.empty())
+  if (r.plan.problem == Problem::kRegression && r.job.kind != TaskKind::kTag)
+    out += fmt::format("It gives a number, `{}`.\n\n", r.plan.labels[0]);
+  else if (r.job.kind != TaskKind::kAnswer && !r.plan.labels.empty())
     out += fmt::format("Labels: {}.\n\n", labels_in_words(r.plan.labels));
   if (!r.job.command.empty()) out += fmt::format("```sh\n{}\n```\n\n", r.job.command);
   if (r.plan.dev_rows > 0 && !r.result.seeds.empty()) {
     const SeedResult& best = r.result.seeds[r.result.best];
     const bool several = r.result.seeds.size() > 1, taught = !r.result.teacher.empty();
     out += fmt::format(
-        "## Scores\n\nOn {} rows {}{}.\n\n", r.plan.dev_rows,
+        "## Scores\n\nOn {} {} {}{}.\n\n", r.plan.dev_rows, r.plan.dev_rows == 1 ? "row" : "rows",
         r.job.dev_file.empty() ? "that were taken out of the training rows"
                                : fmt::format("of `{}`", file_name(r.job.dev_file)),
         several ? fmt::format("; the best of {} seeds, {}", r.result.seeds.size(), best.seed) : "");
@@ -254,9 +257,13 @@ std::string model_card(const FinetuneReport& r) {
       }
       add_row();
     }
-    out +=
-        "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a little "
-        "less.\n\n";
+    if (std::isfinite(best.scores[0].value))
+      out +=
+          "\nThis checkpoint was chosen by the first of them on the same rows, so on new text expect a "
+          "little "
+          "less.\n\n";
+    else
+      out += "\nThere were too few rows to choose a checkpoint by the first of them.\n\n";
   }
   if (!r.result.baselines.empty() && !r.result.seeds.empty()) out += baselines_table(r.result);
   const std::string length =

@@ -42,6 +42,8 @@ void check_job(const FinetuneJob& job) {
        fmt::format("`dev_share` {} leaves nothing to learn from", dev_share), "`dev_share` 0.1");
   need(job.epochs >= 0 && std::isfinite(job.epochs), "epochs",
        fmt::format("`epochs` {} makes no sense", job.epochs), "`epochs` 3");
+  need(job.dev_file.empty() || !job.dev_share, "dev_share",
+       "there is a `dev_file`: nothing is taken out of the rows to learn from", "one of the two");
   need(job.seeds >= 1, "seeds", "`seeds` is at least 1", "`seeds` 3");
   need(job.layer_decay > 0 && job.layer_decay <= 1, "layer_decay",
        fmt::format("`layer_decay` {} is not above 0 and at most 1", job.layer_decay), "`layer_decay` 0.9");
@@ -74,6 +76,15 @@ SplitDataset read_data(const FinetuneJob& job) {
 // The model's own order of labels, where it has a head for just these.
 std::optional<std::vector<std::string>> labels_of_head(const Config& config, const Dataset& data) {
   if (data.kind == TaskKind::kAnswer || data.problem == Problem::kRegression) return config.labels;
+  // 0 and 1 are LABEL_0 and LABEL_1.
+  const auto is_numbered = [](const std::vector<std::string>& labels, const char* before) {
+    for (size_t i = 0; i < labels.size(); ++i)
+      if (labels[i] != fmt::format("{}{}", before, i)) return false;
+    return true;
+  };
+  if (config.labels.size() == data.labels.size() && is_numbered(config.labels, "LABEL_") &&
+      is_numbered(data.labels, "") && config.problem != Problem::kRegression)
+    return data.labels;
   const std::set<std::string> mine(data.labels.begin(), data.labels.end());
   const std::set<std::string> known(config.labels.begin(), config.labels.end());
   return mine == known && config.problem != Problem::kRegression ? std::optional(config.labels)
@@ -150,15 +161,17 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
   if (job.kind != TaskKind::kAnswer) {
     const bool regression = data.train.problem == Problem::kRegression && job.kind != TaskKind::kTag;
     if (regression) continues_head = continues_head && config.labels.size() == 1;
-    const std::vector<std::string> labels = regression       ? std::vector<std::string>{"LABEL_0"}
-                                            : continues_head ? *known
-                                                             : data.train.labels;
+    const std::string& number = data.train.number_name;
+    const std::vector<std::string> labels =
+        continues_head ? *known
+        : regression   ? std::vector<std::string>{number.empty() ? "LABEL_0" : number}
+                       : data.train.labels;
     if (!regression) {
       data.train = with_labels(std::move(data.train), labels);
       if (evaluates()) {
         dev_labels_are_places =
             !data.dev.labels.empty() && std::ranges::count(labels, data.dev.labels[0]) == 0;
-        data.dev = with_labels(std::move(data.dev), labels);
+        data.dev = with_labels(std::move(data.dev), labels, job.data);
       }
     }
     config.labels = labels;
@@ -179,6 +192,7 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
     throw Error(fmt::format("sequences of {} tokens are too long: the model{} reads {} at most", max_length,
                             teacher ? " or its teacher" : "", limit),
                 fmt::format("`max_length` {}", limit), "max_length");
+  most_length = limit;
   shorter = max_length < most && job.kind != TaskKind::kAnswer;
   // A correlation is as high where all numbers are of the wrong size.
   if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
@@ -205,6 +219,9 @@ void FinetuneSetup::check_data() const {
     throw Error("baselines are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
                 "baseline");
   if (!job.metric.empty() && evaluates()) check_metric();
+  if (job.train.patience > 0 && !evaluates())
+    throw Error("patience counts evaluations on dev rows, and there are none",
+                "`dev_file` FILE, or a `dev_share`", "patience");
 }
 
 // Labels are read as the teacher's are: five rows may have no fraction in them, or no list.
@@ -225,7 +242,7 @@ void FinetuneSetup::take_labels_of_teacher() {
     if (!rows || rows->size() == 0 || job.kind == TaskKind::kAnswer) continue;
     if (job.kind != TaskKind::kTag) rows->problem = job.data.problem;
     if (rows->problem == Problem::kRegression) continue;
-    *rows = with_labels(std::move(*rows), teacher->config().labels);
+    *rows = with_labels(std::move(*rows), teacher->config().labels, job.data);
     rows->labels = teacher->config().labels;  // also of rows that have none
   }
 }
@@ -254,16 +271,23 @@ void FinetuneSetup::make_plan(size_t ranks) {
           .unlabeled_rows = unlabeled ? unlabeled->size() : 0,
           .model =
               layers.empty() ? job.model : fmt::format("layers {} of {}", fmt::join(layers, ", "), job.model),
+          .problem = data.train.problem,
           .labels = config.labels,
+          .lone_rows = lone_rows(data.train),
           .dev_labels_are_places = dev_labels_are_places,
           .truncated = source->truncated(),
           .longest = source->longest(),
           .max_length = max_length,
+          .most_length = most_length,
           .tokens = source->tokens(),
           .continues_head = continues_head,
           .epochs = job.epochs > 0 ? job.epochs : default_epochs(rows),
           .train = job.train};
   const Dataset* const others = unlabeled ? &*unlabeled : nullptr;
+  if (train.problem == Problem::kRegression && !train.texts.empty()) {
+    const auto [least, largest] = std::ranges::minmax_element(train.texts, {}, &TextExample::value);
+    plan.least = least->value, plan.largest = largest->value;
+  }
   for (const Dataset* part : {&train, &dev, others}) {
     if (!part || part->invalid_rows == 0) continue;
     if (plan.invalid_rows == 0) plan.first_invalid = part->first_invalid;

@@ -40,7 +40,7 @@ struct FinetuneSetup {
   std::optional<TaskTeacher> teacher;
   std::vector<size_t> layers;  // of the teacher, where the model is made of them
   bool continues_head = false;
-  size_t max_length = 0;
+  size_t max_length = 0, most_length = 0;  // of a sequence, and what the model takes
   bool dev_labels_are_places = false;
   bool shorter = false;  // than what the model takes: its files are to say so
   uint64_t tokens = 0;   // EncodedTasks::checksum of the rows

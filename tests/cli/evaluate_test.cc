@@ -139,6 +139,7 @@ TEST(EvaluateCommand, LabelsThatBeginAlikeAreToldFromEachOther) {
   ASSERT_NE(confusion, std::string::npos) << r.out;
   EXPECT_NE(r.out.find("alike: one", confusion), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("alike: two", confusion), std::string::npos) << r.out;
+  for (const std::string& line : lines(r.out)) EXPECT_LE(line.size(), 84u) << line;  // "…" is three bytes
 }
 
 TEST(EvaluateCommand, RefusesWhatAKindHasNot) {
@@ -227,7 +228,16 @@ TEST(EvaluateCommand, SkipsBadRowsWhenAskedTo) {
   const Result r = run(skipping);
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.err.find("bad.csv:3"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("1 rows were left out"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("1 row was left out"), std::string::npos) << r.err;
+  // A label that the model does not know makes a bad row, too.
+  write_all(data / "bad.csv", "text,label\nA fine film.,positive\nSo so.,great\nNobody came.,negative\n");
+  const Result unknown = run(command);
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("bad.csv:3: the label \"great\" is not one of"), std::string::npos)
+      << unknown.err;
+  const Result without = run(skipping);
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_NE(without.err.find("1 row was left out"), std::string::npos) << without.err;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST_F(Finetune, MakesAModelThatCanBeCalled) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.err.find("CSV, columns review and sentiment"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("54 rows to learn from, 6 taken out to measure with"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("labels: not good, very good"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("one label for each row: not good, very good"), std::string::npos) << r.err;
   EXPECT_NE(r.out.find("accuracy"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("is ready"), std::string::npos) << r.out;
   const Result called = run({"classify", "-m", folder_ / "out", "--json", "a lovely day"});
@@ -64,12 +64,29 @@ TEST_F(Finetune, WhatAUserCannotSeeIsSaid) {
   write_all(folder_ / "dev.csv", "review,sentiment\na fine film,1\na sad day,0\n");
   const Result r = run(arguments({"--steps", "1", "--seeds", "2", "--dev", folder_ / "dev.csv"}));
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.err.find("labels: not good, very good; in " + (folder_ / "dev.csv").string() +
+  EXPECT_NE(r.err.find("one label for each row: not good, very good; in " + (folder_ / "dev.csv").string() +
                        " they are 0 to 1, in this order"),
             std::string::npos)
       << r.err;
   EXPECT_NE(r.err.find("there are 2 rows to measure with: scores are rough"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("2 seeds, one after the other"), std::string::npos) << r.err;
+}
+
+TEST_F(Finetune, SaysWhatItIsToLearn) {
+  const auto said = [&](const std::string& kind, const std::string& rows, const std::string& part) {
+    write_all(folder_ / "data", rows);
+    fs::remove_all(folder_ / "out");
+    const Result r = run({"finetune", kind, "-m", kModel, "--train", folder_ / "data", "--out",
+                          folder_ / "out", "--threads", "1", "--steps", "1", "--dev-share", "0"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  };
+  said("classify", "text,stars\na,1.5\nb,2\nc,4\n", "a number for each row, stars: from 1.5 to 4");
+  said("classify", "text,label\na,\"['x', 'y']\"\nb,['x']\nc,[]\n",
+       "any number of labels for each row: x, y");
+  said("classify", "text,label\na,x\nb,y\nc,z\nd,u\ne,u\n", "3 of 5 rows have a label that no other row has");
+  said("tag", "A 1\nB 0\n\nA 1\nC 0\n", "the tags are numbers");
+  said("tag", "A O\nB B-X\n\nA O\nC B-X\n", "a tag for each word: O, B-X, I-X");
 }
 
 TEST_F(Finetune, TheCommandToTryIsOneThatAShellTakes) {
@@ -121,6 +138,9 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   fails({"--baseline", "--dev-share", "0"}, 2, "--dev-share");
   fails({"--column-pair", "sentiment"}, 2, "--column-pair is not for classify");
   fails({"--stride", "10"}, 2, "--stride is not for classify");
+  fails({"--train", folder_ / "reviews.csv"}, 2, "--train was given twice");
+  fails({"--dev-share", "0.2", "--dev", folder_ / "reviews.csv"}, 2, "nothing is taken out");
+  fails({"--patience", "2", "--dev-share", "0"}, 2, "--dev FILE, or a --dev-share");
   write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
   fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
   const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));

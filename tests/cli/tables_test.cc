@@ -152,6 +152,18 @@ TEST(TableInput, SeveralFilesOfAnyKindComeInTheirOrder) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(objects(r)[i]["index"], i);
 }
 
+TEST(TableInput, AColumnThatIsUsuallyALabelMayBeTheText) {
+  const TemporaryFolder folder;
+  write_all(folder / "a.csv", "category,label\nfine film,x\n");
+  for (const char* column : {"category", "label"})
+    EXPECT_EQ(run({"embed", "-m", kClassifier, "-f", folder / "a.csv", "--column", column, "--json"}).code, 0)
+        << column;
+  const Result same =
+      run({"pair", "-m", kClassifier, "-f", folder / "a.csv", "--column", "label", "--column-pair", "label"});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_NE(same.err.find("cannot be --column and --column-pair at once"), std::string::npos) << same.err;
+}
+
 TEST(TableInput, ATableWithoutAHeaderIsSaid) {
   const TemporaryFolder folder;
   write_all(folder / "a.csv", "fine film\nsad day\n");

@@ -168,15 +168,23 @@ TEST(Conll, ABadLineMakesItsSentenceBad) {
 
 TEST(Conll, AFirstLineMayNameTheColumns) {
   for (const std::string header :
-       {"word tag\n", "Token\tPOS\tNER\n", "# a comment of many words\nword label\n\n"}) {
+       {"word tag\n", "Token\tPOS\tNER\n", "token ner_tag\n", "# a comment of many words\nword label\n\n"}) {
     const bool three = header.find("POS") != header.npos;
     const std::string rows = three ? "Anna\tN\tB-PER\ncame\tV\tO\n\n" : "Anna B-PER\ncame O\n\n";
     const Dataset data = tags("a.conll", header + rows);
     ASSERT_EQ(data.size(), 1u) << header;
     EXPECT_EQ(data.sentences[0].words, (Strings{"Anna", "came"})) << header;
     EXPECT_EQ(data.labels, (Strings{"O", "B-PER", "I-PER"})) << header;
-    EXPECT_NE(data.found.find("with a header"), std::string::npos) << data.found;
+    EXPECT_EQ(data.found.find("columns 1"), std::string::npos) << data.found;
   }
+  const std::string kaggle = "Sentence #\tWord\tPOS\tTag\nSentence: 1\tAnna\tN\tB-PER\n\tcame\tV\tO\n";
+  const Dataset named = tags("a.tsv", kaggle);
+  EXPECT_EQ(named.sentences.at(0).words, (Strings{"Anna", "came"})) << "the header says where the words are";
+  EXPECT_EQ(named.found, "CoNLL, columns Word and Tag, IOB2");
+  EXPECT_EQ(tags("a.tsv", kaggle, {.label = "pos"}).labels, (Strings{"N", "V"}));
+  EXPECT_EQ(tags("a.tsv", kaggle, {.label = "3"}).labels, (Strings{"N", "V"}));
+  expect_error("has no column \"what\": its columns are Sentence #, Word, POS, Tag",
+               [&] { tags("a.tsv", kaggle, {.label = "what"}); });
   EXPECT_EQ(tags("a.conll", "word O\ntag B-X\n").sentences.at(0).words.size(), 2u) << "a word like any other";
   EXPECT_EQ(tags("a.conll", "A O\nword tag\n").sentences.at(0).words.size(), 2u) << "not the first line";
 }
@@ -184,8 +192,8 @@ TEST(Conll, AFirstLineMayNameTheColumns) {
 TEST(Conll, ATagWithoutPrefixAmongManyWithThemIsABadRow) {
   std::string text;
   for (int i = 0; i < 30; ++i) text += "Anna B-PER\ncame O\n\n";
-  const std::string wrong = text + "Bob PER\nleft O\n\n";
-  expect_error(":91: the tag \"PER\" of the word \"Bob\" is neither O nor like B-PER",
+  const std::string wrong = text + "and O\nthen O\nBob PER\nleft O\n\n";
+  expect_error(":93: the tag \"PER\" of the word \"Bob\" is neither O nor like B-PER",
                [&] { tags("a.conll", wrong); });
   const Dataset data = tags("a.conll", wrong, {.skip_bad = true});
   EXPECT_EQ(data.size(), 30u);
@@ -194,10 +202,14 @@ TEST(Conll, ATagWithoutPrefixAmongManyWithThemIsABadRow) {
   EXPECT_EQ(tags("a.conll", "A N\nB V\n\nC B-X\n").labels, (Strings{"B-X", "N", "V"})) << "most are without";
 }
 
-TEST(Conll, TagsThatAreNumbersAreSaidToHaveNoNames) {
-  EXPECT_NE(tags("a.conll", "A 0\nB 3\n").found.find("numbers: what they name is not known"),
-            std::string::npos);
-  EXPECT_EQ(tags("a.conll", "A O\nB B-X\n").found.find("numbers"), std::string::npos);
+TEST(Conll, AnotherSignForWhatIsOutsideBecomesO) {
+  for (const std::string sign : {"o", "_", "0", "OTHER"}) {
+    const Dataset data =
+        tags("a.conll", "Anna B-PER\nand " + sign + "\nBob B-PER\nleft " + sign + "\nRome " + sign + "\n");
+    EXPECT_EQ(data.labels, (Strings{"O", "B-PER", "I-PER"})) << sign;
+    EXPECT_EQ(tag_names(data, 0), (Strings{"B-PER", "O", "B-PER", "O", "O"})) << sign;
+  }
+  EXPECT_EQ(tags("a.conll", "A 0\nB 3\n").labels, (Strings{"0", "3"})) << "numbers stay numbers";
 }
 
 TEST(JsonTags, ListsOfWordsAndTags) {

@@ -1,6 +1,7 @@
 // Labelled data as people have it: formats, columns, labels, bad rows; splits.
 #include "bertie/dataset.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "bertie/table.h"
 #include "support/data.h"
 #include "support/expect_error.h"
+#include "support/numbers.h"
 #include "support/temp_folder.h"
 
 namespace bertie {
@@ -170,10 +172,44 @@ TEST(DatasetTexts, AWrongColumnIsAnErrorWithTheColumnsAndTheNearest) {
 }
 
 TEST(DatasetTexts, AColumnIsNotTextAndLabelAtOnce) {
-  expect_error("\"text\" cannot be text and label at once",
-               [] { classify("a.csv", "text,label\na,x\n", {.label = "text"}); });
-  expect_error("\"label\" cannot be text and label at once",
-               [] { classify("a.csv", "text,label\na,x\n", {.text = "label"}); });
+  expect_error("the column \"text\" cannot be `text` and `label` at once",
+               [] { classify("a.csv", "text,label\na,x\n", {.text = "text", .label = "text"}); });
+  expect_error("cannot be `text` and `label` at once",
+               [] { classify("a.csv", "text,x,y\na,1,0\n", {.text = "x", .label = "x,y"}); });
+  expect_error("cannot be `text` and `text_pair` at once",
+               [] { pairs("a.csv", "a,b,label\na,b,x\n", {.text = "a", .text_pair = "a"}); });
+  expect_error("cannot be `text_pair` and `label` at once",
+               [] { pairs("a.csv", "a,b,label\na,b,x\n", {.text_pair = "label", .label = "label"}); });
+  // A name that is usual for labels is a text where somebody says so.
+  const Dataset kinds = classify("a.csv", "topic,kind\nrain,x\nsun,y\n", {.text = "topic"});
+  EXPECT_EQ(kinds.texts.at(0).a, "rain");
+  EXPECT_EQ(kinds.labels, (Strings{"x", "y"}));
+  EXPECT_EQ(classify("a.csv", "text,label\na,x\n", {.label = "text"}).texts.at(0).a, "x")
+      << "what is left over";
+  EXPECT_EQ(pairs("a.csv", "a,b,label\nu,v,x\n", {.text = "a", .text_pair = "label"}).labels, (Strings{"v"}));
+}
+
+TEST(DatasetTexts, ALabelMayBeWhatIsLeftOver) {
+  EXPECT_EQ(classify("a.csv", "txt,lbl\na,x\nb,y\n", {.text = "txt"}).labels, (Strings{"x", "y"}));
+  try {
+    classify("a.csv", "txt,lbl,other\na,x,1\nb,y,2\n");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.hint().find("`label` which one has the label"), std::string::npos) << error.hint();
+  }
+}
+
+TEST(DatasetLabels, AListAmongLabelsIsABadRow) {
+  const std::string rows =
+      "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": [\"x\", \"y\"]}\n"
+      "{\"text\": \"c\", \"label\": \"y\"}\n";
+  expect_error("a.jsonl:2: 2 labels where there should be one", [&] { classify("a.jsonl", rows); });
+  EXPECT_EQ(classify("a.jsonl", rows, {.problem = Problem::kMultiLabel}).texts.at(1).labels.size(), 2u);
+}
+
+TEST(DatasetLabels, ANumberIsCalledAsItsColumn) {
+  EXPECT_EQ(classify("a.csv", "text,stars\na,1.5\nb,2\n").number_name, "stars");
+  EXPECT_EQ(classify("a.csv", "text,stars\na,1\nb,2\n").number_name, "") << "classes";
 }
 
 TEST(DatasetTexts, LineEndsOfOldMacsAreAnErrorThatSaysSo) {
@@ -378,16 +414,30 @@ TEST(Dataset, WithNothingToLearnFromIsRefusedByCheckLearnable) {
   };
   check(classify("a.csv", "text,label\na,x\nb,x\n"), "the label of every row is \"x\"");
   check(classify("a.csv", "text,label\na,1.5\nb,1.5\n"), "every row is 1.5");
-  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,t\n"),
-        "all of 5 rows have a label that no other row has");
-  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,s\n"), "3 of 5 rows have a label that no other");
-  check_learnable(classify("a.csv", "text,label\na,p\nb,q\nc,s\nd,s\ne,s\n"));
+  check(classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,t\n"), "all 5 rows have different labels");
+  const Dataset few = classify("a.csv", "text,label\na,p\nb,q\nc,r\nd,s\ne,s\n");
+  check_learnable(few);
+  EXPECT_EQ(lone_rows(few), 3u);
   check(read_as(TaskKind::kTag, "a.conll", "A O\nB O\n"), "every row is \"O\"");
   check(classify("a.csv", "text,label\na,x\nb,\n", {.labels_needed = false}), "have no labels");
   check_learnable(classify("a.csv", "text,label\na,x\nb,y\n"));
   check_learnable(
       classify("a.jsonl", "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \"b\", \"labels\": []}\n"));
   check_learnable(read_as(TaskKind::kTag, "a.conll", "A B-X\nB O\n"));
+}
+
+TEST(WithLabels, ARowWithAnotherLabelMayBeLeftOut) {
+  const Dataset data = classify("a.csv", "text,label\na,x\nb,new\nc,y\n");
+  std::vector<std::string> told;
+  const Dataset known = with_labels(
+      data, {"x", "y"}, {.skip_bad = true, .bad_row = [&](const Error& e) { told.push_back(e.what()); }});
+  EXPECT_EQ(known.size(), 2u);
+  EXPECT_EQ(known.texts[1].a, "c");
+  EXPECT_EQ(known.bad_rows, 1u);
+  EXPECT_EQ(told, (Strings{"a.csv:3: the label \"new\" is not one of \"x\", \"y\""}));
+  expect_error("none of the 3 rows of a.csv has a label that the model knows", [&] {
+    with_labels(data, {"p", "q"}, {.skip_bad = true});
+  });
 }
 
 TEST(WithLabels, PutsLabelsWhereTheModelHasThem) {
@@ -482,9 +532,41 @@ TEST(Split, OfOneSentenceSaysHowSentencesEnd) {
     split(read_as(TaskKind::kTag, "a.conll", "A O\nB B-X\n"), 0.1, 1);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.hint()).find("an empty line ends a sentence"), std::string::npos)
+    EXPECT_NE(std::string(error.hint()).find("an empty line after each sentence"), std::string::npos)
         << error.hint();
   }
+}
+
+// Whether it is the first or the last of the alphabet that it is called by.
+TEST(Split, IsFairToSmallClasses) {
+  std::string text = "text,label\n";
+  for (size_t i = 0; i < 300; ++i) text += fmt::format("row {},intent_{:03}\n", i, i / 3);
+  const Dataset dev = split(classify("a.csv", text), 0.1, 1).dev;
+  size_t first_half = 0, last_half = 0;
+  for (const auto& [label, count] : counts(dev)) (label < 50 ? first_half : last_half) += count;
+  EXPECT_GE(first_half, 15u);
+  EXPECT_GE(last_half, 15u);
+}
+
+TEST(Split, OfSeveralLabelsTakesTheSameShareOfEach) {
+  std::string text = "text,a,b,c,d,e,f,g,h\n";
+  const std::vector<float> draws = test::random_floats(8 * 1000, 1, 0, 1);
+  std::vector<size_t> all(8), in_dev(8);
+  for (size_t i = 0; i < 1000; ++i) {
+    text += fmt::format("row {}", i);
+    for (size_t label = 0; label < 8; ++label) {
+      const bool holds = draws[i * 8 + label] < 0.05f * float(label + 1);
+      text += holds ? ",1" : ",0";
+      all[label] += holds;
+    }
+    text += '\n';
+  }
+  const Dataset dev = split(classify("a.csv", text, {.label = "a,b,c,d,e,f,g,h"}), 0.1, 1).dev;
+  for (const TextExample& row : dev.texts)
+    for (const int32_t label : row.labels) ++in_dev[size_t(label)];
+  for (size_t label = 0; label < 8; ++label)
+    EXPECT_NEAR(double(in_dev[label]) / double(all[label]), 0.1, 0.035) << label;
+  EXPECT_NEAR(double(dev.size()), 100, 25);
 }
 
 TEST(Split, KeepsQuestionsAboutAContextTogether) {

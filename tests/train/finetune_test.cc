@@ -213,6 +213,15 @@ TEST(Finetune, AHeadForTheSameLabelsGoesOnAndAnyOtherIsFresh) {
   relabelled.dev_share = 0;
   EXPECT_FALSE(continues(relabelled));
   EXPECT_EQ(load(relabelled.train.out).model().config().labels, (std::vector<std::string>{"x", "y", "z"}));
+  // A head of the hub's, whose labels have no names, knows 0 and 1.
+  auto config = nlohmann::json::parse(read(first / "config.json"));
+  config["id2label"] = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
+  config["label2id"] = {{"LABEL_0", 0}, {"LABEL_1", 1}};
+  write(first / "config.json", config.dump());
+  write(other, "text\tlabel\nthe film was good\t1\nthe book was bad\t0\nthe film was fine\t1\n");
+  FinetuneJob numbered = job_for(TaskKind::kClassify, first, other, temp.path() / "numbered");
+  numbered.dev_share = 0;
+  EXPECT_TRUE(continues(numbered));
 }
 
 TEST(Finetune, OtherFamiliesLearnWithEveryOption) {
@@ -328,6 +337,9 @@ TEST(Finetune, AFinishedRunIsNotResumedWithOtherRowsOrOptions) {
   refuses([&](FinetuneJob& j) { j.dev_file = other.string(); });
   refuses([&](FinetuneJob& j) { j.epochs = 2; });
   refuses([&](FinetuneJob& j) { j.train.rate = 1e-4; });
+  // Nor may another seed take the place of the model that is there.
+  refuses([&](FinetuneJob& j) { j.train_file = other.string(), j.train.seed = 8; });
+  refuses([&](FinetuneJob& j) { j.train.rate = 1e-4, j.train.seed = 8; });
   job.seeds = 2;
   EXPECT_EQ(finetune(job).seeds.size(), 2u) << "more seeds are the same run";
 }
@@ -401,6 +413,10 @@ TEST(Finetune, SeedsAreComparedByAScoreThatIsANumber) {
     return std::ranges::find(seed.scores, "mean_squared_error", &NamedScore::name)->value;
   };
   for (const SeedResult& seed : result.seeds) EXPECT_LE(error_of(result.seeds[result.best]), error_of(seed));
+  job.train.resume = true;
+  const FinetuneResult again = finetune(job);
+  EXPECT_EQ(again.best, result.best) << "and so when they were done before";
+  EXPECT_EQ(load(result.folder).model().config().labels, std::vector<std::string>{"score"});
 }
 
 TEST(Finetune, DevLabelsThatAreNumbersOfNamesAreSaid) {

@@ -3,9 +3,9 @@
 
     head.py FINETUNED BASE OUT [RANK]
 
-FINETUNED was made from BASE with `bertie finetune`. The changes of the matrices of embeddings and layers are cut to RANK
-(default 48) by singular values and stored as two factors, lora_A and lora_B (src/model/low_rank.h); biases, norms and the
-head are stored as they are; all in bf16. Writes OUT/head.safetensors; OUT/model.safetensors.index.json,
+FINETUNED was made from BASE with `bertie finetune`. The changes of matrices that BASE has are cut to RANK (default 48) by
+singular values and stored as two factors, lora_A and lora_B (src/model/low_rank.h); biases, norms and what BASE does not
+have, which is the head, are stored as they are; all in bf16. Writes OUT/head.safetensors; OUT/model.safetensors.index.json,
 which finds the rest in base.safetensors; and OUT/config.json. Needs NumPy.
 """
 import json

@@ -1,6 +1,7 @@
 // bertie classify and bertie pair
 #include <algorithm>
 #include <array>
+#include <map>
 #include <ranges>
 
 #include "cli/task.h"
@@ -30,7 +31,14 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
   const bool share = shares(apply, model.model().config());
   // One input: all its labels. Many: the best one each, or those that hold where several may, a line a text.
   const bool several = apply == Apply::kByProblem && model.model().config().problem == Problem::kMultiLabel;
-  const size_t label_width = distinct_width(model.model().config().labels);
+  constexpr size_t kLeastName = 12, kMostName = 24;
+  std::map<std::string, std::string> names;  // of labels, as they are shown below each other
+  size_t name_width = kLeastName;
+  const std::vector<std::string>& known = model.model().config().labels;
+  for (size_t i = 0; const std::string& name : short_names(known, kMostName)) {
+    names[known[i++]] = name;
+    name_width = std::max(name_width, display_width(name));
+  }
   const bool one = inputs.only_one();
   const std::optional<TableWriter> table_rows = table_output(settings);
   constexpr std::array<std::string_view, 5> kPairColumns = {"index", "a", "b", "label", "score"};
@@ -82,7 +90,7 @@ int classify_inputs(const Settings& settings, Inputs& inputs, bool pair) {
           std::string best = labels.empty() ? "(none)" : "";
           for (const Scored& s : labels)
             best += fmt::format("{}{} {}", best.empty() ? "" : ", ",
-                                several ? printable(s.label) : pad(printable(s.label), label_width),
+                                several ? printable(s.label) : pad(names.at(s.label), name_width),
                                 shown(s.score, share));
           const std::string text =
               printable(input.a.substr(0, 400)) + (pair ? " / " + printable(input.b.substr(0, 400)) : "");

@@ -48,6 +48,13 @@ Problem problem_of(const Settings& settings, const Config& config) {
                                                                         : config.problem;
 }
 
+// A file may have 0 and 1 where the model has names.
+void tell_places(const std::vector<std::string>& written, const std::vector<std::string>& labels) {
+  if (written.empty() || std::ranges::count(labels, written[0]) > 0) return;
+  report_problem(fmt::format("labels 0 to {} are taken as the model's {}", labels.size() - 1,
+                             printable(fmt::format("{}", fmt::join(labels, ", ")))));
+}
+
 Dataset read_data(const Settings& settings, const TextModel& model) {
   const auto kind = TaskKind(settings.first_word);
   DatasetOptions options{.text = settings.column.value_or(""),
@@ -59,22 +66,19 @@ Dataset read_data(const Settings& settings, const TextModel& model) {
   if (head_of(kind) == Head::kClassify) options.problem = problem_of(settings, model.model().config());
   if (!settings.quiet) options.bad_row = [](const Error& error) { report_problem(error.what()); };
   Dataset data = read_dataset(kind, *settings.data, options);
+  if (!settings.quiet)
+    report_problem(fmt::format("{}: {}, {}", data.file, data.found, counted(data.size(), "row")));
+  const std::vector<std::string> written = data.labels;
+  data = with_labels_of(model, std::move(data), options);
   if (settings.quiet) return data;
-  report_problem(fmt::format("{}: {}, {} rows", data.file, data.found, with_commas(data.size())));
-  if (data.bad_rows > 0) warn(fmt::format("{} rows were left out", with_commas(data.bad_rows)));
+  tell_places(written, data.labels);
+  if (data.bad_rows > 0)
+    warn(fmt::format("{} {} left out", counted(data.bad_rows, "row"), data.bad_rows == 1 ? "was" : "were"));
   if (data.invalid_rows > 0)
-    warn(fmt::format("{} rows are not valid UTF-8, the first at {}", with_commas(data.invalid_rows),
-                     data.first_invalid),
+    warn(fmt::format("{} {} not valid UTF-8, the first at {}", counted(data.invalid_rows, "row"),
+                     data.invalid_rows == 1 ? "is" : "are", data.first_invalid),
          "iconv -f latin1 -t utf8, if it is Latin-1");
   return data;
-}
-
-// A file may have 0 and 1 where the model has names.
-void tell_places(const Settings& settings, const std::vector<std::string>& written,
-                 const std::vector<std::string>& labels) {
-  if (settings.quiet || written.empty() || std::ranges::count(labels, written[0]) > 0) return;
-  report_problem(fmt::format("labels 0 to {} are taken as the model's {}", labels.size() - 1,
-                             printable(fmt::format("{}", fmt::join(labels, ", ")))));
 }
 
 PredictOptions predict_options(const Settings& settings) {
@@ -100,15 +104,13 @@ Predictions predict_with_progress(const Settings& settings, const TextModel& mod
   return predictions;
 }
 
-std::string shown(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4f}", value); }
-
 void print_scores(const std::vector<NamedScore>& scores, bool intervals, const Style& style) {
   std::vector<std::string> headings{"score", "value"};
   if (intervals) headings.push_back(fmt::format("{:.0f}% interval", 100 * kConfidence));
   Table table(headings, intervals ? "lrl" : "lr");
   for (const NamedScore& score : scores) {
-    std::vector<std::string> row{score.name, shown(score.value)};
-    if (intervals) row.push_back(fmt::format("{} to {}", shown(score.low), shown(score.high)));
+    std::vector<std::string> row{score.name, score_text(score.value)};
+    if (intervals) row.push_back(fmt::format("{} to {}", score_text(score.low), score_text(score.high)));
     table.add(std::move(row));
   }
   print(table.text(style, output_width()));
@@ -119,9 +121,15 @@ void print_classes(const Evaluation& evaluation, const Style& style) {
   Table table({"precision", "recall", "f1", "rows", "predicted",
                evaluation.kind == TaskKind::kTag ? "kind" : "class"},
               "rrrrrl");
-  for (const ClassScore& one : evaluation.classes)
-    table.add({shown(one.precision), shown(one.recall), shown(one.f1), with_commas(one.support),
-               with_commas(one.predicted), one.label.empty() ? "(none)" : printable(one.label)});
+  constexpr size_t kNumbers = 52;  // columns of the other cells
+  std::vector<std::string> labels;
+  for (const ClassScore& one : evaluation.classes) labels.push_back(one.label.empty() ? "(none)" : one.label);
+  labels = short_names(labels, std::max(output_width(), kNumbers + 24) - kNumbers);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const ClassScore& one = evaluation.classes[i];
+    table.add({score_text(one.precision), score_text(one.recall), score_text(one.f1),
+               with_commas(one.support), with_commas(one.predicted), labels[i]});
+  }
   print("\n{}", table.text(style, output_width()));
 }
 
@@ -129,14 +137,21 @@ void print_confusion(const Evaluation& evaluation, const Style& style) {
   constexpr size_t kMost = 12;
   const size_t n = evaluation.labels.size();
   if (evaluation.confusion.empty() || n > kMost) return;
-  const size_t width = distinct_width(evaluation.labels);
+  constexpr size_t kHeading = 17, kCell = 12;  // "right / predicted"
+  // Where names do not fit above the columns, the numbers of their rows do.
+  const bool names_fit = kHeading + n * (kCell + 2) <= output_width();
+  const size_t room =
+      names_fit ? kHeading : std::max<size_t>(kHeading, output_width() - std::min(output_width(), n * 8 + 4));
+  const std::vector<std::string> rows = short_names(evaluation.labels, room);
+  const std::vector<std::string> columns = short_names(evaluation.labels, kCell);
+  const auto numbered = [](size_t i) { return fmt::format("{}.", i + 1); };
   std::vector<std::string> headings{"right / predicted"};
-  for (const std::string& label : evaluation.labels) headings.push_back(cut(printable(label), width));
+  for (size_t c = 0; c < n; ++c) headings.push_back(names_fit ? columns[c] : numbered(c));
   std::string alignment(n + 1, 'r');
   alignment[0] = 'l';
   Table table(headings, alignment);
   for (size_t r = 0; r < n; ++r) {
-    std::vector<std::string> row{cut(printable(evaluation.labels[r]), width)};
+    std::vector<std::string> row{names_fit ? rows[r] : numbered(r) + " " + rows[r]};
     for (size_t c = 0; c < n; ++c) row.push_back(with_commas(evaluation.confusion[r * n + c]));
     table.add(std::move(row));
   }
@@ -156,7 +171,8 @@ void print_comparison(const Comparison& c, const std::string& a, const std::stri
     return;
   }
   print("\n{}: {} of {} minus {} of {} is {:+.4f}, {:.0f}% interval {:+.4f} to {:+.4f}\n", c.metric,
-        shown(c.b), printable(b), shown(c.a), printable(a), c.difference, 100 * kConfidence, c.low, c.high);
+        score_text(c.b), printable(b), score_text(c.a), printable(a), c.difference, 100 * kConfidence, c.low,
+        c.high);
   print("paired bootstrap: p = {:.4f}\n", c.p_value);
   if (std::isnan(c.mcnemar_p)) return;
   print("McNemar's exact test: p = {:.4f}; {} rows are right with {} alone, {} with {} alone\n", c.mcnemar_p,
@@ -164,10 +180,9 @@ void print_comparison(const Comparison& c, const std::string& a, const std::stri
 }
 
 // Before the first model's hour: whether the second one can be asked about these rows at all.
-void check_fits(const TextModel& model, const std::string& name, Dataset data) {
-  data.texts.clear(), data.sentences.clear(), data.questions.clear();
+void check_fits(const TextModel& model, const std::string& name, const Dataset& data) {
   try {
-    predict(model, data, {});
+    predict(model, {.kind = data.kind, .problem = data.problem, .labels = data.labels});
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", printable(name), error.what()), error.hint(), "compare");
   }
@@ -230,14 +245,7 @@ int evaluate_command(const Settings& settings) {
             {settings.predictions.has_value(), "predictions"}},
            "not for --each-head");
   const auto kind = TaskKind(settings.first_word);
-  const bool texts = kind == TaskKind::kClassify || kind == TaskKind::kPair;
-  refuse({{settings.column_pair && (kind == TaskKind::kClassify || kind == TaskKind::kTag), "column-pair"},
-          {settings.stride && texts, "stride"},
-          {settings.problem && !texts, "problem"},
-          {settings.threshold && kind != TaskKind::kAnswer, "threshold"},
-          {settings.max_answer && kind != TaskKind::kAnswer, "max-answer"},
-          {settings.max_question && kind != TaskKind::kAnswer, "max-question"}},
-         fmt::format("not for {}", name_of(kind)));
+  refuse_for(kind, settings);
   const Head head = head_of(kind);
   Settings tasks = settings;
   if (head == Head::kAnswer) tasks.max_length.reset();  // that of windows
@@ -249,10 +257,7 @@ int evaluate_command(const Settings& settings) {
     tasks.without.reset();  // so that a model can be compared with itself
     other = load_model(tasks, work);
   }
-  Dataset read = read_data(settings, model);
-  const std::vector<std::string> written = read.labels;
-  const Dataset data = with_labels_of(model, std::move(read));
-  tell_places(settings, written, data.labels);
+  const Dataset data = read_data(settings, model);
   ScoreOptions scoring{.threshold = settings.threshold.value_or(0),
                        .metric = settings.metric.value_or(""),
                        .resamples = settings.bootstrap.value_or(1000),

@@ -49,14 +49,44 @@ std::string few(const std::vector<std::string>& labels) {
   return labels.size() > kMost ? fmt::format("{} … ({} in all)", out, labels.size()) : out;
 }
 
+// What a model is to say of a row.
+void tell_labels(const FinetuneJob& job, const FinetunePlan& plan) {
+  const bool tags = job.kind == TaskKind::kTag;
+  if (plan.problem == Problem::kRegression && !tags) {
+    report_problem(fmt::format("a number for each row, {}: from {:.4g} to {:.4g}", printable(plan.labels[0]),
+                               plan.least, plan.largest));
+    return;
+  }
+  std::string text = plan.problem == Problem::kMultiLabel && !tags ? "any number of labels for each row: "
+                     : tags                                        ? "a tag for each word: "
+                                                                   : "one label for each row: ";
+  text += few(plan.labels);
+  if (plan.dev_labels_are_places)
+    text += fmt::format("; in {} they are 0 to {}, in this order", job.dev_file, plan.labels.size() - 1);
+  report_problem(text);
+  const auto is_number = [](const std::string& label) {
+    return label.find_first_not_of("0123456789") == label.npos;
+  };
+  if (tags && std::ranges::all_of(plan.labels, is_number))
+    warn("the tags are numbers: what they name is not known, so that entities are not counted",
+         "a file with names, such as B-PER");
+  constexpr double kMany = 0.5;
+  if (double(plan.lone_rows) > kMany * double(plan.rows))
+    warn(fmt::format("{} of {} have a label that no other row has", with_commas(plan.lone_rows),
+                     counted(plan.rows, "row")),
+         "another column, with --label; or more rows of each label");
+}
+
 // What is about to happen, so that a wrong column or a long text is seen before an hour has gone.
 void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
   const bool labelled = !job.train_file.empty();
-  report_problem(fmt::format("{}: {}", labelled ? job.train_file : job.unlabeled_file, plan.train_found));
-  if (!plan.unlabeled_found.empty())
-    report_problem(fmt::format("{}: {}", job.unlabeled_file, plan.unlabeled_found));
-  if (!job.dev_file.empty()) report_problem(fmt::format("{}: {}", job.dev_file, plan.dev_found));
-  std::string rows = fmt::format("{} rows to learn from", with_commas(plan.rows));
+  const auto tell_file = [](const std::string& file, const std::string& found) {
+    report_problem(fmt::format("{}: {}", file == "-" ? "standard input" : file, found));
+  };
+  tell_file(labelled ? job.train_file : job.unlabeled_file, plan.train_found);
+  if (!plan.unlabeled_found.empty()) tell_file(job.unlabeled_file, plan.unlabeled_found);
+  if (!job.dev_file.empty()) tell_file(job.dev_file, plan.dev_found);
+  std::string rows = fmt::format("{} to learn from", counted(plan.rows, "row"));
   if (plan.unlabeled_rows > 0)
     rows += fmt::format(" and {} without labels", with_commas(plan.unlabeled_rows));
   if (plan.dev_rows > 0)
@@ -64,12 +94,7 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
                         job.dev_file.empty() ? "taken out to measure with" : "to measure with");
   if (plan.bad_rows > 0) rows += fmt::format(", {} left out", with_commas(plan.bad_rows));
   report_problem(rows);
-  if (job.kind != TaskKind::kAnswer && plan.labels.size() > 1)
-    report_problem(fmt::format(
-        "labels: {}{}", few(plan.labels),
-        plan.dev_labels_are_places
-            ? fmt::format("; in {} they are 0 to {}, in this order", job.dev_file, plan.labels.size() - 1)
-            : ""));
+  if (job.kind != TaskKind::kAnswer) tell_labels(job, plan);
   const std::string epochs =
       plan.epochs > 0 ? fmt::format("{:.3g} epochs, {} steps", plan.epochs, with_commas(plan.train.steps))
                       : std::string("steps");
@@ -80,21 +105,22 @@ void tell_plan(const FinetuneJob& job, const FinetunePlan& plan) {
   if (job.seeds > 1) report_problem(fmt::format("{} seeds, one after the other", job.seeds));
   constexpr size_t kFewDevRows = 30;
   if (plan.dev_rows > 0 && plan.dev_rows < kFewDevRows)
-    warn(fmt::format(
-             "{} to measure with: scores are rough, and so is the choice of a checkpoint",
-             plan.dev_rows == 1 ? "there is one row" : fmt::format("there are {} rows", plan.dev_rows)),
-         "more rows, or a --dev FILE");
+    warn(fmt::format("there {} {} to measure with: scores are rough, and so is the choice of a checkpoint",
+                     plan.dev_rows == 1 ? "is" : "are", counted(plan.dev_rows, "row")),
+         job.dev_file.empty() ? "more rows, or a --dev FILE" : "more rows in the --dev FILE");
   if (plan.invalid_rows > 0)
-    warn(fmt::format("{} rows are not valid UTF-8, the first at {}", with_commas(plan.invalid_rows),
-                     printable(plan.first_invalid)),
+    warn(fmt::format("{} {} not valid UTF-8, the first at {}", counted(plan.invalid_rows, "row"),
+                     plan.invalid_rows == 1 ? "is" : "are", printable(plan.first_invalid)),
          "iconv -f latin1 -t utf8, if it is Latin-1");
   const size_t cut_rows = plan.truncated + plan.dev_truncated;
   if (cut_rows > 0 && job.kind == TaskKind::kAnswer)
-    warn(fmt::format("{} questions are long, and are cut", with_commas(cut_rows)), "shorter questions");
+    warn(fmt::format("cut because they are long: {}", counted(cut_rows, "question")), "shorter questions");
   else if (cut_rows > 0)
-    warn(fmt::format("{} of {} rows are longer than {} tokens and are cut", with_commas(cut_rows),
-                     with_commas(plan.rows + plan.unlabeled_rows + plan.dev_rows), plan.max_length),
-         job.max_length > 0 ? "a larger --max-length" : "shorter texts: the model takes no more");
+    warn(fmt::format("{} of {} have more than {} tokens and are cut", with_commas(cut_rows),
+                     counted(plan.rows + plan.unlabeled_rows + plan.dev_rows, "row"), plan.max_length),
+         plan.max_length < plan.most_length
+             ? fmt::format("--max-length {}, the most this model takes, or shorter texts", plan.most_length)
+             : "shorter texts: the model takes no more");
 }
 
 void print_scores(const FinetuneResult& result) {
@@ -105,14 +131,14 @@ void print_scores(const FinetuneResult& result) {
   if (taught) titles.push_back("teacher");
   Table table(titles, "l" + std::string(titles.size() - 1, 'r'));
   for (const NamedScore& s : best.scores) {
-    std::vector<std::string> row{s.name, fmt::format("{:.4f}", s.value)};
+    std::vector<std::string> row{s.name, score_text(s.value)};
     if (several) {
       const MeanScore mean = mean_score(result.seeds, s.name);
-      row.push_back(fmt::format("{:.4f}", mean.mean)), row.push_back(fmt::format("{:.4f}", mean.deviation));
+      row.push_back(score_text(mean.mean)), row.push_back(score_text(mean.deviation));
     }
     if (taught) {
       const auto its = std::ranges::find(result.teacher, s.name, &NamedScore::name);
-      row.push_back(its == result.teacher.end() ? "" : fmt::format("{:.4f}", its->value));
+      row.push_back(its == result.teacher.end() ? "" : score_text(its->value));
     }
     table.add(row);
   }
@@ -141,7 +167,7 @@ void print_comparison(const FinetuneResult& result, const Settings& settings) {
     std::vector<std::string> row{who};
     for (const std::string& wanted : shown) {
       const auto found = std::ranges::find(scores, wanted, &NamedScore::name);
-      row.push_back(found == scores.end() ? "" : fmt::format("{:.4f}", found->value));
+      row.push_back(found == scores.end() ? "" : score_text(found->value));
     }
     row.push_back(seconds > 0 ? duration_text(seconds) : "");
     table.add(row);
@@ -170,20 +196,10 @@ void report(const FinetuneResult& result, const Settings& settings, const Launch
                                                         : "\"your text\"");
 }
 
-// What has no meaning for a kind is an error, not left aside.
-void check_options(const Settings& s) {
-  const auto kind = TaskKind(s.first_word);
-  const bool texts = kind == TaskKind::kClassify || kind == TaskKind::kPair;
-  refuse({{s.column_pair && (kind == TaskKind::kClassify || kind == TaskKind::kTag), "column-pair"},
-          {s.stride && texts, "stride"},
-          {s.problem && !texts, "problem"}},
-         fmt::format("not for {}", name_of(kind)));
-}
-
 }  // namespace
 
 int finetune_command(const Settings& settings) {
-  check_options(settings);
+  refuse_for(TaskKind(settings.first_word), settings);
   const FinetuneJob job = job_of(settings);
   const Launcher launcher = Launcher::find();
   catch_stop_signals(settings, launcher);
@@ -204,13 +220,13 @@ int finetune_command(const Settings& settings) {
     events.baseline_done = [](const BaselineResult& b) {
       const NamedScore& main = b.evaluation.scores[0];
       report_problem(
-          fmt::format("{}: {} {:.4f}, {}", b.name, main.name, main.value, duration_text(b.seconds)));
+          fmt::format("{}: {} {}, {}", b.name, main.name, score_text(main.value), duration_text(b.seconds)));
     };
     events.seed_begun = [&line](size_t index) { line.begin_seed(index); };
     if (job.seeds > 1)
       events.seed_done = [](const SeedResult& seed) {
         std::string text = fmt::format("seed {}:", seed.seed);
-        for (const NamedScore& s : seed.scores) text += fmt::format(" {} {:.4f}", s.name, s.value);
+        for (const NamedScore& s : seed.scores) text += fmt::format(" {} {}", s.name, score_text(s.value));
         report_problem(text);
       };
   }

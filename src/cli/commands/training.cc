@@ -250,7 +250,7 @@ TrainEvents train_events(const Settings& settings, TrainLine& line, const Launch
       if (!std::isnan(m.accuracy)) add(fmt::format("{} right {:.1f}%", what_of(m), 100 * m.accuracy));
     constexpr size_t kShown = 3;  // the one that decides comes first; the log has all
     for (size_t i = 0; i < std::min(r.scores.size(), kShown); ++i)
-      add(fmt::format("{} {:.4f}", r.scores[i].name, r.scores[i].value));
+      add(fmt::format("{} {}", r.scores[i].name, score_text(r.scores[i].value)));
     report_problem(text + (r.best ? " (best)" : ""));
   };
   if (settings.verbose)

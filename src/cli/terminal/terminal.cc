@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <set>
+#include <map>
 
 #include "bertie/utf8.h"
 
@@ -94,16 +94,18 @@ std::string pad_left(std::string_view text, size_t width) {
   return out.insert(0, width - display_width(out), ' ');
 }
 
-size_t distinct_width(const std::vector<std::string>& texts) {
-  constexpr size_t kLeast = 12, kMost = 60, kStep = 4;
-  size_t width = kLeast;
-  const auto all_differ = [&] {
-    std::set<std::string> seen;
-    return std::ranges::all_of(
-        texts, [&](const std::string& t) { return seen.insert(cut(printable(t), width)).second; });
-  };
-  while (width < kMost && !all_differ()) width += kStep;
-  return width;
+std::vector<std::string> short_names(const std::vector<std::string>& texts, size_t width) {
+  std::vector<std::string> names;
+  std::map<std::string, size_t> times;
+  for (const std::string& text : texts) ++times[names.emplace_back(cut(printable(text), width))];
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (times[names[i]] == 1 || width < 3) continue;
+    const std::string whole = printable(texts[i]);
+    std::string_view end = whole;
+    while (display_width(end) > width - 1 - width / 3) end.remove_prefix(first_code_point(end).length);
+    if (end.size() < whole.size()) names[i] = fmt::format("{}…{}", clip(whole, width / 3), end);
+  }
+  return names;
 }
 
 std::string wrap(std::string_view text, size_t width, size_t indent) {

@@ -19,8 +19,9 @@ std::string cut(std::string_view text, size_t width);
 std::string clip(std::string_view text, size_t width);  // without "…", where every column counts
 std::string pad(std::string_view text, size_t width);
 std::string pad_left(std::string_view text, size_t width);
-// The columns that these need, each cut to them, to be told from each other: at least 12, at most 60.
-size_t distinct_width(const std::vector<std::string>& texts);
+// Each made printable and cut to so many columns; those that begin alike in the middle, so that they can be
+// told from each other.
+std::vector<std::string> short_names(const std::vector<std::string>& texts, size_t width);
 
 // Lines of at most `width` columns, broken at spaces; each ends with a newline, and all but the first
 // begin with `indent` spaces.

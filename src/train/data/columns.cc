@@ -55,8 +55,9 @@ constexpr std::string_view kLabelNames[] = {"label",
                                             "relatednessscore",
                                             "entailmentjudgment",
                                             "y"};
-constexpr std::string_view kWordNames[] = {"tokens", "words"};
-constexpr std::string_view kTagNames[] = {"tags", "nertags", "labels", "label", "postags", "upos"};
+constexpr std::string_view kWordNames[] = {"tokens", "words", "token", "word", "form"};
+constexpr std::string_view kTagNames[] = {"tags", "nertags", "labels",  "label",  "tag", "nertag",
+                                          "ner",  "entity",  "postags", "postag", "pos", "upos"};
 constexpr std::string_view kQuestionNames[] = {"question"}, kContextNames[] = {"context"},
                            kAnswerNames[] = {"answers"};
 
@@ -111,6 +112,8 @@ class ColumnFinder {
     found.truths = several_named(wanted_.label);
     if (found.truths.empty()) found.label = named(wanted_.label, "label");
     const bool label_found = found.label || !found.truths.empty();
+    take(text, "text"), take(pair, "text_pair"), take(found.label, "label");
+    for (const size_t truth : found.truths) take(truth, "label");
     switch (wanted_.kind) {
       case TaskKind::kTag:
         if (!text) text = usual(kWordNames, "text");
@@ -133,27 +136,26 @@ class ColumnFinder {
         }
         if (!label_found && !found.label) found.label = with_word(kLabelNames, text);
     }
-    // What is left over is the text, where that is clear.
+    // What is left over is the text or the label, where that is clear.
     std::vector<size_t> others;
     for (size_t i = 0; i < simple_.size(); ++i)
       if (i != text && i != pair && i != found.label && !std::ranges::count(found.truths, i))
         others.push_back(i);
-    const bool label_settled = found.label || !found.truths.empty() || !wanted_.label_wanted;
     const size_t missing = size_t(!text) + size_t(takes_two() && !pair);
+    if (wanted_.label_wanted && !found.label && found.truths.empty() && missing == 0 && others.size() == 1)
+      found.label = others[0];
+    const bool label_settled = found.label || !found.truths.empty() || !wanted_.label_wanted;
     if (label_settled && missing > 0 && others.size() == missing) {
       if (!text) text = others.front();
       if (takes_two() && !pair) pair = others.back();
     }
-    if (!text) not_found("text", text_what());
-    if (takes_two() && !pair) not_found("text_pair", pairs ? "the second text" : "the context");
+    if (!text) not_found("text", text_what(), !label_settled);
+    if (takes_two() && !pair)
+      not_found("text_pair", pairs ? "the second text" : "the context", !label_settled);
     if (!label_settled)
       not_found("label", wanted_.kind == TaskKind::kTag      ? "the tags"
                          : wanted_.kind == TaskKind::kAnswer ? "the answers"
                                                              : "the label");
-    if (text == found.label || std::ranges::count(found.truths, *text) > 0)
-      throw Error(fmt::format("{}: the column {} cannot be text and label at once", reader_.file().name(),
-                              io::quote(reader_.columns()[*text])),
-                  "another column", "label");
     found.text = *text;
     if (takes_two()) found.text_pair = pair;
     return found;
@@ -187,10 +189,25 @@ class ColumnFinder {
     });
   }
 
+  // A column that was named is no other one.
+  void take(std::optional<size_t> column, const char* field) {
+    if (!column) return;
+    for (const auto& [place, other] : named_)
+      if (place == *column)
+        throw Error(fmt::format("{}: the column {} cannot be `{}` and `{}` at once", reader_.file().name(),
+                                io::quote(reader_.columns()[place]), other, field),
+                    "another column", field);
+    named_.emplace_back(*column, field);
+  }
+  bool is_named(size_t column) const {
+    return std::ranges::any_of(named_, [&](const auto& one) { return one.first == column; });
+  }
+
   void find_pair(std::optional<size_t>& text, std::optional<size_t>& pair) const {
     for (const auto& [first, second] : kPairNames) {
-      const std::optional<size_t> a = usual({&first, 1}, "text"), b = usual({&second, 1}, "text_pair");
-      if (!a || !b || (text && text != a) || (pair && pair != b)) continue;
+      const std::optional<size_t> a = only(first, simple_, "text"), b = only(second, simple_, "text_pair");
+      if (!a || !b || (text != a && (text || is_named(*a))) || (pair != b && (pair || is_named(*b))))
+        continue;
       text = a, pair = b;
       return;
     }
@@ -198,7 +215,7 @@ class ColumnFinder {
 
   std::optional<size_t> usual(Names names, const char* field) const {
     for (const std::string_view name : names)
-      if (const auto place = only(name, simple_, field)) return place;
+      if (const auto place = only(name, simple_, field); place && !is_named(*place)) return place;
     return {};
   }
 
@@ -210,7 +227,7 @@ class ColumnFinder {
     for (const std::string_view name : names) {
       std::vector<size_t> places;
       for (size_t i = 0; i < words_.size() && name.size() > 1; ++i)
-        if (i != taken && has(i, name) && !has(i, "id")) places.push_back(i);
+        if (i != taken && !is_named(i) && has(i, name) && !has(i, "id")) places.push_back(i);
       if (places.size() == 1) return places[0];
     }
     return {};
@@ -272,8 +289,9 @@ class ColumnFinder {
     return "it has no header, and its first row is " + listed(items);
   }
 
-  [[noreturn]] void not_found(const char* field, const char* what) const {
+  [[noreturn]] void not_found(const char* field, const char* what, bool nor_label = false) const {
     std::string hint = fmt::format("`{}` says which column it is, by name or by number from 1", field);
+    if (nor_label) hint += "; `label` which one has the label";
     if (wanted_.kind == TaskKind::kClassify && field == std::string_view("text")) {
       std::optional<size_t> a, b;
       find_pair(a, b);
@@ -286,6 +304,7 @@ class ColumnFinder {
 
   io::TableReader& reader_;
   const WantedColumns& wanted_;
+  std::vector<std::pair<size_t, const char*>> named_;  // and what for
   std::vector<std::string> simple_;
   std::vector<std::vector<std::string>> words_;
 };
@@ -298,6 +317,15 @@ bool is_plain_name(std::string_view name) {
 }
 
 }  // namespace
+
+bool is_usual_word_column(std::string_view name) {
+  return name == "text" || std::ranges::count(kWordNames, simplified(name)) > 0;
+}
+bool is_usual_tag_column(std::string_view name) {
+  return std::ranges::count(kTagNames, simplified(name)) > 0;
+}
+
+bool is_same_column(std::string_view a, std::string_view b) { return simplified(a) == simplified(b); }
 
 bool is_usual_column_name(std::string_view name) {
   const std::string simple = simplified(name);

@@ -22,8 +22,12 @@ struct FoundColumns {
   std::vector<size_t> truths = {};  // instead of a label: each says whether the label of its name holds
 };
 
-// Whether columns are often called so, in any letters: what a header is recognized by.
+// Whether columns are often called so, in any letters: what a header is recognized by. Of words and of their
+// tags in particular.
 bool is_usual_column_name(std::string_view name);
+bool is_usual_word_column(std::string_view name);
+bool is_usual_tag_column(std::string_view name);
+bool is_same_column(std::string_view a, std::string_view b);  // "NER_tag" and "ner tag"
 // Hints for a reader: names that were given make the first row a header.
 io::TableHints table_hints(const WantedColumns& wanted);
 

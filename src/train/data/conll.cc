@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "io/quote.h"
 #include "io/table.h"
+#include "train/data/columns.h"
 #include "train/data/iob.h"
 
 namespace bertie {
@@ -32,16 +33,8 @@ void split_columns(std::string_view line, bool tabs, std::vector<std::string_vie
 }
 
 bool names_columns(const std::vector<std::string_view>& fields) {
-  constexpr std::string_view kWords[] = {"word", "words", "token", "tokens", "form", "text"};
-  constexpr std::string_view kTags[] = {"tag",      "tags", "label",   "labels", "ner",
-                                        "ner_tags", "pos",  "pos_tag", "upos",   "entity"};
-  const auto is_one_of = [](std::string_view field, const auto& names) {
-    return std::ranges::any_of(names, [&](std::string_view name) {
-      return std::ranges::equal(field, name, {},
-                                [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
-    });
-  };
-  return fields.size() > 1 && is_one_of(fields.front(), kWords) && is_one_of(fields.back(), kTags);
+  return fields.size() > 1 && is_usual_tag_column(fields.back()) &&
+         std::any_of(fields.begin(), fields.end() - 1, is_usual_word_column);
 }
 
 // Calls visit(line) for the lines of a sample that are whole.
@@ -76,7 +69,7 @@ ConllFormat format_of(std::string_view sample, bool ended) {
     if (format.columns > 0 || !is_word(line)) return;
     split_columns(line, format.tabs, fields);
     format.columns = fields.size();
-    format.header = names_columns(fields);
+    if (names_columns(fields)) format.names.assign(fields.begin(), fields.end());
   });
   bool begins = true;
   for_each_line(sample, ended, [&](std::string_view line) {
@@ -93,11 +86,18 @@ ConllFormat format_of(std::string_view sample, bool ended) {
 size_t column_of(const std::string& given, const char* field, const ConllFormat& format, size_t usual,
                  const std::string& name) {
   if (given.empty()) return usual;
+  const auto same =
+      std::ranges::find_if(format.names, [&](const auto& n) { return is_same_column(n, given); });
+  if (same != format.names.end()) return size_t(same - format.names.begin());
   size_t number = 0;
   if (!parse_number(given, number) || number < 1 || number > format.columns)
-    throw Error(fmt::format("{} has no column {}: it has {} without names, as CoNLL has them", name,
-                            io::quote(given), format.columns),
-                fmt::format("`{}` takes a number from 1 to {}", field, format.columns), field);
+    throw Error(fmt::format("{} has no column {}: {}", name, io::quote(given),
+                            format.names.empty()
+                                ? fmt::format("it has {} without names, as CoNLL has them", format.columns)
+                                : fmt::format("its columns are {}", fmt::join(format.names, ", "))),
+                fmt::format("`{}` takes {}a number from 1 to {}", field,
+                            format.names.empty() ? "" : "one of these, or ", format.columns),
+                field);
   return number - 1;
 }
 
@@ -130,18 +130,21 @@ ConllReader::ConllReader(std::unique_ptr<io::TextWindow> window, const std::stri
   const std::string_view sample = window_->fill(io::kTableSample);
   io::check_is_text(sample, file().name());
   format_ = format_of(sample, window_->ended());
-  before_header_ = format_.header;
+  before_header_ = !format_.names.empty();
+  const auto named = std::ranges::find_if(format_.names, is_usual_word_column);
+  const size_t first = format_.universal ? 1 : before_header_ ? size_t(named - format_.names.begin()) : 0;
   const size_t last = std::max<size_t>(format_.columns, 1) - 1;
-  word_ = column_of(word_column, "text", format_, format_.universal ? 1 : 0, file().name());
+  word_ = column_of(word_column, "text", format_, first, file().name());
   tag_ = column_of(tag_column, "label", format_, format_.universal ? 3 : last, file().name());
 }
 
 std::string ConllReader::describe() const {
   const std::string_view name = format_.universal ? "CoNLL-U" : "CoNLL";
-  return fmt::format("{}, {}{}", name,
-                     has_tags() ? fmt::format("columns {} and {}", word_ + 1, tag_ + 1)
-                                : fmt::format("column {}", word_ + 1),
-                     format_.header ? ", with a header" : "");
+  const auto column = [&](size_t i) {
+    return format_.names.empty() ? std::to_string(i + 1) : format_.names[i];
+  };
+  return has_tags() ? fmt::format("{}, columns {} and {}", name, column(word_), column(tag_))
+                    : fmt::format("{}, column {}", name, column(word_));
 }
 
 void ConllReader::read_word(std::string_view line, ConllSentence& sentence) {
@@ -160,6 +163,7 @@ void ConllReader::read_word(std::string_view line, ConllSentence& sentence) {
     problem = "there is no tag";
   if (problem.empty()) {
     sentence.words.emplace_back(fields_[word_]);
+    sentence.lines.push_back(window_->line());
     if (has_tags()) sentence.tags.emplace_back(fields_[tag_]);
   } else if (!sentence.problem) {
     sentence.line = window_->line();

@@ -19,8 +19,8 @@ struct ConllFormat {
   bool tabs = false;       // between columns; otherwise any white space
   bool universal = false;  // CoNLL-U
   bool comments = false;   // a line before a sentence that begins with # is not a word of it
-  bool header = false;     // the first line that is no comment names the columns
   size_t columns = 0;
+  std::vector<std::string> names = {};  // of them, where the first line that is no comment says them
 };
 
 // Whether this is how a file of sentences in columns begins: for files that may be plain text too, so that
@@ -29,13 +29,15 @@ bool looks_like_conll(std::string_view sample);
 
 struct ConllSentence {
   std::vector<std::string> words, tags;  // tags are empty where there is but one column
+  std::vector<size_t> lines = {};        // of the words
   size_t line = 0;                       // of the first word, or of the problem
   std::optional<Error> problem = {};
 };
 
 class ConllReader {
  public:
-  // Columns by number from 1; empty: the usual ones. Throws Error with field "text" or "label".
+  // Columns by number from 1, or by the names of a header; empty: the usual ones. Throws Error with field
+  // "text" or "label".
   ConllReader(std::unique_ptr<io::TextWindow> window, const std::string& word_column,
               const std::string& tag_column);
 

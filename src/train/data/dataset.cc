@@ -104,17 +104,19 @@ void check_learnable(const Dataset& data) {
                             data.labels.empty() ? "missing" : io::quote(data.labels[0])),
                 "rows of at least two classes; or another column, with `label`", "label");
   if (data.kind == TaskKind::kTag || several) return;
+  if (data.texts.size() > 4 && lone_rows(data) == data.texts.size())
+    throw Error(fmt::format("{}: all {} rows have different labels, so that there is nothing to learn",
+                            data.file, data.texts.size()),
+                "another column, with `label`; or, if these are numbers to predict, `problem` number",
+                "label");
+}
+
+size_t lone_rows(const Dataset& data) {
+  if (data.kind == TaskKind::kTag || data.problem != Problem::kSingleLabel) return 0;
   std::vector<size_t> counts(data.labels.size());
   for (const TextExample& row : data.texts)
     for (const int32_t label : row.labels) ++counts[size_t(label)];
-  const auto single = size_t(std::ranges::count(counts, 1u));
-  if (data.texts.size() > 4 && 2 * single > data.texts.size())
-    throw Error(
-        fmt::format("{}: {} of {} rows have a label that no other row has, so that there is little to "
-                    "learn",
-                    data.file, single == data.texts.size() ? "all" : std::to_string(single),
-                    data.texts.size()),
-        "another column, with `label`; numbers to predict are a `problem` of their own: number", "label");
+  return size_t(std::ranges::count(counts, 1u));
 }
 
 namespace {
@@ -146,24 +148,37 @@ std::string some_of(const std::vector<std::string>& labels) {
 
 }  // namespace
 
-Dataset with_labels(Dataset data, const std::vector<std::string>& labels) {
+Dataset with_labels(Dataset data, const std::vector<std::string>& labels, const DatasetOptions& options) {
   if (data.kind == TaskKind::kAnswer || data.labels.empty()) return data;
   const std::vector<std::optional<int32_t>> places = places_among(data.labels, labels);
-  const DatasetOptions options;
-  const DatasetRows rows(data, options);
-  const auto change = [&](int32_t& label, size_t line) {
-    if (!places[size_t(label)])
-      throw Error(fmt::format("{}: the label {} is not one of {}", rows.place(line),
-                              io::quote(data.labels[size_t(label)]), some_of(labels)),
-                  "labels are those that the model was trained on", "label");
-    label = *places[size_t(label)];
+  DatasetRows rows(data, options);
+  const auto change = [&](std::vector<int32_t>& its) {
+    for (int32_t& label : its) {
+      if (!places[size_t(label)])
+        throw Error(fmt::format("the label {} is not one of {}", io::quote(data.labels[size_t(label)]),
+                                some_of(labels)),
+                    "the model learns labels from the rows that it is trained on: put such rows there");
+      label = *places[size_t(label)];
+    }
   };
-  for (TextExample& row : data.texts) {
-    for (int32_t& label : row.labels) change(label, row.line);
-    std::ranges::sort(row.labels);
-  }
-  for (TaggedSentence& sentence : data.sentences)
-    for (int32_t& tag : sentence.tags) change(tag, sentence.line);
+  const auto keep_good = [&](auto& all, auto labels_of) {
+    size_t good = 0;
+    for (auto& row : all) try {
+        change(row.*labels_of);
+        if (&all[good] != &row) all[good] = std::move(row);
+        ++good;
+      } catch (const Error& error) {
+        rows.bad(row.line, error);
+      }
+    all.resize(good);
+  };
+  const size_t before = data.size();
+  keep_good(data.texts, &TextExample::labels);
+  keep_good(data.sentences, &TaggedSentence::tags);
+  for (TextExample& row : data.texts) std::ranges::sort(row.labels);
+  if (data.size() == 0 && before > 0)
+    throw Error(fmt::format("none of the {} rows of {} has a label that the model knows", before, data.file),
+                "data with the model's labels", "data");
   data.labels = labels;
   return data;
 }

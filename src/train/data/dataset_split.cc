@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -21,14 +22,37 @@ size_t rounded_share(size_t rows, double share, bool at_least_one = true) {
   return std::clamp<size_t>(size_t(std::llround(double(rows) * share)), at_least_one ? 1 : 0, rows - 1);
 }
 
-// Rows that should be shared out alike: those of a class; sentences are all of one kind.
-std::vector<std::vector<size_t>> strata(const Dataset& data) {
-  std::map<std::vector<int32_t>, std::vector<size_t>> groups;
-  for (size_t i = 0; i < data.texts.size(); ++i) groups[data.texts[i].labels].push_back(i);
-  for (size_t i = 0; i < data.sentences.size(); ++i) groups[{}].push_back(i);
-  std::vector<std::vector<size_t>> all;
-  for (auto& [labels, rows] : groups) all.push_back(std::move(rows));
-  return all;
+// Of each label the same share. A row may have several: then the rarest labels choose first, as rows for the
+// others are easily found (Sechidis et al. 2011). Rows without labels, and sentences, are all of one kind.
+void choose_by_label(const Dataset& data, double share, uint64_t seed, std::vector<char>& in_dev) {
+  std::vector<std::vector<size_t>> rows_of(data.labels.size() + 1);
+  for (size_t i = 0; i < data.texts.size(); ++i) {
+    for (const int32_t label : data.texts[i].labels) rows_of[size_t(label)].push_back(i);
+    if (data.texts[i].labels.empty()) rows_of.back().push_back(i);
+  }
+  for (size_t i = 0; i < data.sentences.size(); ++i) rows_of.back().push_back(i);
+
+  std::vector<size_t> order(rows_of.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  shuffle_rows(order, seed, rows_of.size());  // so that no name has an advantage
+  if (data.problem == Problem::kMultiLabel && !data.texts.empty())
+    std::ranges::stable_sort(order, {}, [&](size_t label) { return rows_of[label].size(); });
+  const size_t all = rounded_share(data.size(), share);
+  std::vector<char> settled(data.size());
+  size_t chosen = 0;
+  for (const size_t label : order) {
+    std::vector<size_t>& rows = rows_of[label];
+    // Every label has one, but labels of two rows are not to take half of the data.
+    size_t wanted = rounded_share(rows.size(), share, chosen < 2 * all);
+    // Of two numbers or fewer there is no correlation.
+    if (data.problem == Problem::kRegression && data.sentences.empty())
+      wanted = std::max(wanted, std::min<size_t>(3, rows.size() / 3));
+    shuffle_rows(rows, seed, label);
+    size_t have = size_t(std::ranges::count_if(rows, [&](size_t row) { return in_dev[row] != 0; }));
+    for (const size_t row : rows)
+      if (!std::exchange(settled[row], 1) && have < wanted) in_dev[row] = 1, ++have, ++chosen;
+  }
+  if (chosen == 0) in_dev[Random(seed).below(uint32_t(data.size()))] = 1;  // a class of its own for every row
 }
 
 // Questions about a context go together, so that none is asked about a text that was learned from.
@@ -67,27 +91,13 @@ SplitDataset split(Dataset data, double dev_share, uint64_t seed) {
   if (data.size() < 2)
     throw Error(data.file + " has one row: there is nothing to take out for evaluation",
                 data.kind == TaskKind::kTag
-                    ? "it was read as " + data.found + "; an empty line ends a sentence"
+                    ? "an empty line after each sentence, if there are several; it was read as " + data.found
                     : std::string("more rows"));
   std::vector<char> in_dev(data.size());
-  if (data.kind == TaskKind::kAnswer) {
+  if (data.kind == TaskKind::kAnswer)
     choose_questions(data.questions, dev_share, seed, in_dev);
-  } else {
-    const size_t all = rounded_share(data.size(), dev_share);
-    size_t chosen = 0, stream = 0;
-    for (std::vector<size_t>& rows : strata(data)) {
-      // Every class has one, but classes of two rows are not to take half of the data.
-      size_t wanted = rounded_share(rows.size(), dev_share, chosen < 2 * all);
-      // Of two numbers or fewer there is no correlation.
-      if (data.problem == Problem::kRegression && data.sentences.empty())
-        wanted = std::max(wanted, std::min<size_t>(3, rows.size() / 3));
-      shuffle_rows(rows, seed, stream++);
-      for (size_t i = 0; i < wanted; ++i) in_dev[rows[i]] = 1;
-      chosen += wanted;
-    }
-    if (chosen == 0)
-      in_dev[Random(seed).below(uint32_t(data.size()))] = 1;  // a class of its own for every row
-  }
+  else
+    choose_by_label(data, dev_share, seed, in_dev);
 
   std::vector<TextExample> texts = std::exchange(data.texts, {});
   std::vector<TaggedSentence> sentences = std::exchange(data.sentences, {});

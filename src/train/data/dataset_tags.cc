@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -19,10 +20,19 @@ namespace {
 struct WrittenTags {
   std::vector<TaggedSentence> sentences = {};
   std::vector<std::vector<std::string>> tags = {};  // of each; empty where there are none
+  std::vector<std::vector<size_t>> lines = {};      // of each one's words; empty where they share one
+
+  size_t line(size_t sentence, size_t word) const {
+    return lines[sentence].empty() ? sentences[sentence].line : lines[sentence][word];
+  }
+  void add(TaggedSentence sentence, std::vector<std::string> its_tags, std::vector<size_t> its_lines) {
+    sentences.push_back(std::move(sentence)), tags.push_back(std::move(its_tags));
+    lines.push_back(std::move(its_lines));
+  }
 };
 
-void add_sentence(DatasetRows& rows, const DatasetOptions& options, TaggedSentence sentence,
-                  std::vector<std::string> tags, WrittenTags& all) {
+void check_sentence(DatasetRows& rows, const DatasetOptions& options, TaggedSentence& sentence,
+                    std::vector<std::string>& tags) {
   if (sentence.words.empty()) throw Error("there are no words");
   if (options.labels_needed && tags.empty()) throw Error("the words have no tags");
   if (!tags.empty() && tags.size() != sentence.words.size())
@@ -31,8 +41,6 @@ void add_sentence(DatasetRows& rows, const DatasetOptions& options, TaggedSenten
     throw Error("a word is empty");
   rows.make_valid(sentence.line, sentence.words);
   rows.make_valid(sentence.line, tags);
-  all.sentences.push_back(std::move(sentence));
-  all.tags.push_back(std::move(tags));
 }
 
 void read_conll(Dataset& data, const DatasetOptions& options, std::unique_ptr<io::TextWindow> window,
@@ -48,8 +56,9 @@ void read_conll(Dataset& data, const DatasetOptions& options, std::unique_ptr<io
   }
   for (ConllSentence sentence; reader.next(sentence);) try {
       if (sentence.problem) throw Error(*sentence.problem);
-      add_sentence(rows, options, {.words = std::move(sentence.words), .tags = {}, .line = sentence.line},
-                   std::move(sentence.tags), all);
+      TaggedSentence tagged{.words = std::move(sentence.words), .tags = {}, .line = sentence.line};
+      check_sentence(rows, options, tagged, sentence.tags);
+      all.add(std::move(tagged), std::move(sentence.tags), std::move(sentence.lines));
     } catch (const Error& error) {
       rows.bad(sentence.line, error);
     }
@@ -85,37 +94,44 @@ void read_json_tags(Dataset& data, const DatasetOptions& options, std::unique_pt
       if (columns.label) tags = label_in_json(json_field(reader, row, *columns.label));
       if (columns.label && !tags.missing && !tags.list)
         throw Error(fmt::format("{} is not a list of tags", io::quote(reader.columns()[*columns.label])));
-      add_sentence(rows, options, std::move(sentence), std::move(tags.names), all);
+      check_sentence(rows, options, sentence, tags.names);
+      all.add(std::move(sentence), std::move(tags.names), {});
     } catch (const Error& error) {
       rows.bad(row.line, error);
     }
 }
 
-// Where nearly all tags have prefixes, one without is a mistake and no sign of another scheme.
-void leave_out_odd_tags(DatasetRows& rows, WrittenTags& all) {
-  size_t odd = 0, prefixed = 0;
+// Where most tags have prefixes, another sign than O for what is outside of entities becomes O, where there
+// is no O; any other tag without a prefix is a mistake, and makes its sentence bad.
+void mend_or_leave_out_odd_tags(DatasetRows& rows, WrittenTags& all) {
+  std::map<std::string_view, size_t> odd;
+  size_t outside = 0, prefixed = 0, odd_tags = 0;
   for (const std::vector<std::string>& tags : all.tags)
-    for (const std::string& tag : tags) (is_scheme_tag(tag) ? prefixed : odd) += tag != "O";
-  constexpr size_t kOneIn = 20;
-  if (odd == 0 || odd * kOneIn > prefixed + odd) return;
+    for (const std::string& tag : tags) {
+      outside += tag == "O", prefixed += tag != "O" && is_scheme_tag(tag);
+      if (!is_scheme_tag(tag)) ++odd[tag], ++odd_tags;
+    }
+  constexpr std::string_view kOutside[] = {"o", "0", "_", "-", "OUT", "OTHER", "Other", "other"};
+  if (odd.size() == 1 && outside == 0 && prefixed > 0 &&
+      std::ranges::count(kOutside, odd.begin()->first) > 0) {
+    const std::string sign(odd.begin()->first);
+    for (std::vector<std::string>& tags : all.tags) std::ranges::replace(tags, sign, std::string("O"));
+    return;
+  }
+  if (odd_tags == 0 || odd_tags >= prefixed) return;
   WrittenTags good;
   for (size_t i = 0; i < all.tags.size(); ++i) {
     const auto wrong = std::ranges::find_if_not(all.tags[i], is_scheme_tag);
-    if (wrong != all.tags[i].end()) {
-      rows.bad(all.sentences[i].line,
-               Error(fmt::format("the tag {} of the word {} is neither O nor like B-PER, as the others are",
-                                 io::quote(*wrong),
-                                 io::quote(all.sentences[i].words[size_t(wrong - all.tags[i].begin())]))));
+    if (wrong == all.tags[i].end()) {
+      good.add(std::move(all.sentences[i]), std::move(all.tags[i]), std::move(all.lines[i]));
       continue;
     }
-    good.sentences.push_back(std::move(all.sentences[i]));
-    good.tags.push_back(std::move(all.tags[i]));
+    const auto word = size_t(wrong - all.tags[i].begin());
+    rows.bad(all.line(i, word),
+             Error(fmt::format("the tag {} of the word {} is neither O nor like B-PER, as most others are",
+                               io::quote(*wrong), io::quote(all.sentences[i].words[word]))));
   }
   all = std::move(good);
-}
-
-bool is_number(const std::string& tag) {
-  return std::ranges::all_of(tag, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // O first, and of every kind of entity both B- and I-.
@@ -151,13 +167,10 @@ void read_tags(Dataset& data, const DatasetOptions& options, const std::string& 
     read_conll(data, options, std::move(window), all);
 
   DatasetRows rows(data, options);
-  leave_out_odd_tags(rows, all);
+  mend_or_leave_out_odd_tags(rows, all);
   const TagScheme scheme = recognize_scheme(all.tags);
   const bool any_tags = std::ranges::any_of(all.tags, [](const auto& tags) { return !tags.empty(); });
   if (any_tags) data.found += fmt::format(", {}", name_of(scheme));
-  if (any_tags &&
-      std::ranges::all_of(all.tags, [](const auto& tags) { return std::ranges::all_of(tags, is_number); }))
-    data.found += " (numbers: what they name is not known, so that entities are not counted)";
   if (scheme != TagScheme::kPlain)
     for (std::vector<std::string>& tags : all.tags) convert_to_iob2(tags);
   data.labels = tag_names(all.tags, scheme != TagScheme::kPlain);

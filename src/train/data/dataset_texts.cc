@@ -82,6 +82,9 @@ void read_texts(Dataset& data, const DatasetOptions& options, const std::string&
     }
 
   data.problem = labels.settle(options.problem);
+  if (data.problem == Problem::kRegression && columns.label &&
+      (reader.format().json() || reader.format().header))
+    data.number_name = reader.columns()[*columns.label];
   data.labels = truths.empty() ? labels.names() : truths;
   const LabelPlaces places(data.labels);
   std::vector<TextExample> good;

@@ -129,7 +129,10 @@ Problem LabelColumn::settle(Problem given) {
   if (given == Problem::kUnset) {
     const bool numbers = texts([](const std::string& t) { return number_in(t).has_value(); });
     const bool whole = numbers && texts([](const std::string& t) { return is_whole(*number_in(t)); });
-    problem_ = any_list                        ? Problem::kMultiLabel
+    // Where most rows have one label that is no list, a list is a mistake.
+    const auto lists = std::ranges::count_if(labels_, [](const WrittenLabel& l) { return l.list; });
+    const auto others = std::ranges::count_if(labels_, [](const auto& l) { return !l.missing && !l.list; });
+    problem_ = any_list && lists >= others     ? Problem::kMultiLabel
                : any_text && numbers && !whole ? Problem::kRegression
                                                : Problem::kSingleLabel;
   }

@@ -91,7 +91,7 @@ class Tasks final : public TaskSource {
     const std::string mine = signature();
     uint64_t at = 0;
     if (!cursor.starts_with(mine) || !parse_number(std::string_view(cursor).substr(mine.size()), at))
-      throw Error(fmt::format("{} is not a position in this data", io::quote(cursor)),
+      throw Error("the run had other rows, other labels or another tokenizer",
                   "the same data, model and `seed` as the run had", "train_file");
     next_ = at;
   }

@@ -20,6 +20,7 @@ class TextRows::Source {
   virtual bool next(TextRow& row) = 0;
   virtual uint64_t taken() const = 0;
   std::string found;
+  bool header = true;  // or none was to be expected
 };
 
 namespace {
@@ -36,6 +37,7 @@ class TableSource : public TextRows::Source {
               const WantedColumns& wanted)
       : kind_(kind), reader_(std::move(window), extension, table_hints(wanted)) {
     found = describe(reader_.format());
+    header = reader_.format().json() || reader_.format().header;
     if (reader_.columns().empty()) return;  // no rows, or bad ones alone
     columns_ = find_columns(reader_, wanted);
     columns_.label.reset();
@@ -153,6 +155,7 @@ TextRows& TextRows::operator=(TextRows&&) noexcept = default;
 
 bool TextRows::next(TextRow& row) { return source_->next(row); }
 const std::string& TextRows::found() const { return source_->found; }
+bool TextRows::has_header() const { return source_->header; }
 uint64_t TextRows::taken() const { return source_->taken(); }
 
 bool is_table(TaskKind kind, const std::string& file) {

@@ -56,6 +56,7 @@ void read_moments(const fs::path& file, Optimizer& optimizer, std::span<float> p
 }
 
 std::string in_words(const nlohmann::json& value) {
+  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 

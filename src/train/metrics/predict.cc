@@ -109,8 +109,9 @@ Predictions predict_tags(const TextModel& model, const Dataset& data, const Pred
   std::vector<std::string_view> texts;
   for (const TaggedSentence& sentence : data.sentences) sentences.emplace_back(sentence.words);
   for (const JoinedWords& sentence : sentences) texts.push_back(sentence.text);
-  const std::vector<Tagging> results = model.tag(
-      texts, {.aggregation = Aggregation::kNone, .keep_outside = true, .progress = options.progress});
+  TagOptions how{.aggregation = Aggregation::kNone, .keep_outside = true, .progress = options.progress};
+  if (options.stride) how.stride = std::min(*options.stride, model.task_max_length() / 4);
+  const std::vector<Tagging> results = model.tag(texts, how);
 
   Predictions out;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -163,14 +164,14 @@ Predictions predict(const TextModel& model, const Dataset& data, const PredictOp
   return metrics::predict_texts(model, data, options);
 }
 
-Dataset with_labels_of(const TextModel& model, Dataset data) {
+Dataset with_labels_of(const TextModel& model, Dataset data, const DatasetOptions& options) {
   if (data.kind == TaskKind::kAnswer || (data.kind != TaskKind::kTag && data.problem == Problem::kRegression))
     return data;
   const std::vector<std::string>& labels = model.model().config().labels;
   if (data.labels.empty()) data.labels = labels;  // rows without labels
   if (metrics::taken_by_place(labels, data.labels) || metrics::same_labels(labels, data.labels)) return data;
   try {
-    return with_labels(std::move(data), labels);
+    return with_labels(std::move(data), labels, options);
   } catch (const Error& error) {
     throw Error(error.what(), error.hint(), "data");  // it is the data that does not fit, no column was wrong
   }

@@ -39,8 +39,9 @@ int32_t best_class(const Predictions& predictions, size_t row);
 // Whether a label of several is predicted: above 0.5.
 bool has_label(const Predictions& predictions, size_t row, size_t label);
 
-inline NamedScore named(std::string name, double value, bool higher_is_better = true) {
-  return {std::move(name), value, value, value, higher_is_better};
+inline NamedScore named(std::string name, double value) {
+  const bool higher = name != "mean_squared_error" && name != "calibration_error";
+  return {std::move(name), value, value, value, higher};
 }
 
 }  // namespace bertie::metrics

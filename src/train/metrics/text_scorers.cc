@@ -40,7 +40,7 @@ class ClassScorer : public Scorer {
     out.push_back(named("f1_macro", macro_f1_of_seen(classes)));
     out.push_back(named("f1_micro", sum(classes).f1()));
     out.push_back(named("f1_weighted", weighted_f1(classes)));
-    out.push_back(named("calibration_error", calibration_error(confidence_, right_, weights), false));
+    out.push_back(named("calibration_error", calibration_error(confidence_, right_, weights)));
     return out;
   }
 
@@ -120,7 +120,7 @@ class NumberScorer : public Scorer {
     return {named("pearson", pearson(predicted_, truth_, weights)),
             named("spearman", pearson(ranks(predicted_, predicted_order_, weights),
                                       ranks(truth_, truth_order_, weights), weights)),
-            named("mean_squared_error", mean_squared_error(predicted_, truth_, weights), false),
+            named("mean_squared_error", mean_squared_error(predicted_, truth_, weights)),
             named("r2", r2(predicted_, truth_, weights))};
   }
 
