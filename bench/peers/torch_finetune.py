@@ -309,6 +309,7 @@ def main():
     p.add_argument("--batch", type=int, default=32)
     p.add_argument("--rate", type=float, default=3e-5)
     p.add_argument("--seeds", type=int, default=1)
+    p.add_argument("--first-seed", type=int, default=1, help="the others follow it")
     p.add_argument("--rows", type=int, default=0, help="the first so many rows to learn from (default: all)")
     p.add_argument("--max-length", type=int, help="(default: 128; for squad 384)")
     p.add_argument("--bf16", action="store_true", help="products of bf16, as torch.autocast makes them")
@@ -331,7 +332,7 @@ def main():
     if a.seconds:
         speeds(task, a)
         return
-    for seed in range(1, a.seeds + 1):
+    for seed in range(a.first_seed, a.first_seed + a.seeds):
         print(json.dumps(scores(task, a, seed)), flush=True)
 
 

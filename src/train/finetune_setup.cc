@@ -195,7 +195,7 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
   most_length = limit;
   shorter = max_length < most && job.kind != TaskKind::kAnswer;
   // A correlation is as high where all numbers are of the wrong size.
-  if (job.metric.empty() && data.train.problem == Problem::kRegression) job.metric = "r2";
+  if (job.metric.empty() && evaluates() && data.train.problem == Problem::kRegression) job.metric = "r2";
   check_data();
   make_plan(ranks);
 }
@@ -219,9 +219,11 @@ void FinetuneSetup::check_data() const {
     throw Error("baselines are compared on dev data, and there is none", "`dev_file` FILE, or a `dev_share`",
                 "baseline");
   if (!job.metric.empty() && evaluates()) check_metric();
-  if (job.train.patience > 0 && !evaluates())
-    throw Error("patience counts evaluations on dev rows, and there are none",
-                "`dev_file` FILE, or a `dev_share`", "patience");
+  for (const auto& [given, field] :
+       {std::pair(job.train.patience > 0, "patience"), {!job.metric.empty(), "metric"}})
+    if (given && !evaluates())
+      throw Error(fmt::format("`{}` is about dev rows, and there are none", field),
+                  "`dev_file` FILE, or a `dev_share`", field);
 }
 
 // Labels are read as the teacher's are: five rows may have no fraction in them, or no list.

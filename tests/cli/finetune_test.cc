@@ -141,6 +141,8 @@ TEST_F(Finetune, WhatIsWrongIsSaidWithItsOption) {
   fails({"--train", folder_ / "reviews.csv"}, 2, "--train was given twice");
   fails({"--dev-share", "0.2", "--dev", folder_ / "reviews.csv"}, 2, "nothing is taken out");
   fails({"--patience", "2", "--dev-share", "0"}, 2, "--dev FILE, or a --dev-share");
+  fails({"--metric", "accuracy", "--dev-share", "0"}, 2, "--metric is about dev rows");
+  fails({"--epochs", "0"}, 2, "--epochs 0 learns nothing");
   write_all(folder_ / "reviews.csv", "review,sentiment\nfine,good\n,good\npoor,bad\nfine,good\npoor,bad\n");
   fails({"--epochs", "1"}, 1, "reviews.csv:3: ");
   const Result skipped = run(arguments({"--epochs", "1", "--skip-bad"}));

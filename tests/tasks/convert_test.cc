@@ -240,6 +240,37 @@ TEST(Convert, LegacyNamesCopiesAndBuffersGo) {
               read_all(golden("models/plain/model.safetensors")));
 }
 
+// W + B·A, as a model below a larger one has them.
+TEST(Convert, LowRankChangesBecomePartOfTheirWeights) {
+  const test::TempFolder folder;
+  const fs::path model = changed_model(folder, kSame);
+  const io::SafeTensors before = io::SafeTensors::open(golden("models/plain"));
+  std::vector<io::TensorSource> sources;
+  const io::TensorInfo* weight = nullptr;
+  for (const io::TensorInfo& t : before.tensors()) {
+    sources.push_back(source(t.name, t));
+    if (t.name.ends_with("layer.0.attention.output.dense.weight")) weight = &t;
+  }
+  ASSERT_TRUE(weight);
+  const std::string stem = weight->name.substr(0, weight->name.rfind('.'));
+  const auto constant = [](const std::string& name, std::vector<size_t> shape, float value) {
+    return io::TensorSource{
+        .name = name, .shape = std::move(shape), .read = [value](size_t, std::span<float> out) {
+          std::fill(out.begin(), out.end(), value);
+        }};
+  };
+  sources.push_back(constant(stem + ".lora_A.weight", {1, weight->shape[1]}, 0.5f));
+  sources.push_back(constant(stem + ".lora_B.weight", {weight->shape[0], 1}, 0.25f));
+  io::write_safetensors(model / "model.safetensors", io::DType::kF32, sources);
+  convert({.from = model, .to = folder.path() / "new"});
+  const io::SafeTensors after = io::SafeTensors::open(folder.path() / "new");
+  EXPECT_EQ(after.tensors().size(), before.tensors().size());
+  std::vector<float> old(weight->elements()), now(weight->elements());
+  io::to_float(*weight, 0, old);
+  io::to_float(*after.find(weight->name), 0, now);
+  for (size_t i = 0; i < old.size(); ++i) ASSERT_FLOAT_EQ(now[i], old[i] + 0.125f);
+}
+
 TEST(Convert, ATensorThatIsMissingIsToldOfTheOldFolder) {
   const test::TempFolder folder;
   const fs::path old = changed_model(folder, [](const std::string& name) {

@@ -29,6 +29,8 @@ FinetuneJob job_of(const Settings& s) {
   job.data.skip_bad = s.skip_bad, job.data.strict = s.strict;
   if (!s.quiet) job.data.bad_row = [](const Error& error) { report_problem(error.what()); };
   job.dev_share = s.dev_share;
+  if (s.epochs && *s.epochs == 0)
+    throw UsageError("--epochs 0 learns nothing", "--epochs 3, or none: by the rows");
   job.epochs = s.epochs.value_or(0), job.seeds = s.seeds.value_or(1), job.metric = s.metric.value_or("");
   job.max_length = s.max_length.value_or(0), job.stride = s.stride.value_or(job.stride);
   job.freeze = s.freeze, job.layer_decay = s.layer_decay.value_or(1);
