@@ -189,6 +189,15 @@ TEST(DatasetTexts, AColumnIsNotTextAndLabelAtOnce) {
   EXPECT_EQ(pairs("a.csv", "a,b,label\nu,v,x\n", {.text = "a", .text_pair = "label"}).labels, (Strings{"v"}));
 }
 
+TEST(DatasetTexts, AWordOfAColumnsNameSuggestsIt) {
+  try {
+    classify("a.csv", "Review Text,Stars Given\na,x\n", {.text = "text"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.hint().find("did you mean \"Review Text\"?"), std::string::npos) << error.hint();
+  }
+}
+
 TEST(DatasetTexts, ALabelMayBeWhatIsLeftOver) {
   EXPECT_EQ(classify("a.csv", "txt,lbl\na,x\nb,y\n", {.text = "txt"}).labels, (Strings{"x", "y"}));
   try {

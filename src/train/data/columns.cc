@@ -255,7 +255,10 @@ class ColumnFinder {
     if (!reader_.format().json() && parse_number(name, number) && number >= 1 && number <= simple_.size())
       return number - 1;
     const std::vector<std::string_view> known(reader_.columns().begin(), reader_.columns().end());
-    const std::string_view near = nearest(name, known);
+    std::string_view near = nearest(name, known);
+    const std::string simple = simplified(name);
+    const std::string_view word = simple;
+    if (const auto place = with_word({&word, 1}, {}); near.empty() && place) near = known[*place];
     throw Error(
         fmt::format("{} has no column {}: {}", reader_.file().name(), io::quote(name), columns_text()),
         near.empty() ? std::string("a name or a number of these")
