@@ -169,8 +169,9 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
     if (!regression) {
       data.train = with_labels(std::move(data.train), labels);
       if (evaluates()) {
+        // An unknown label among known ones is no place, but makes a bad row.
         dev_labels_are_places =
-            !data.dev.labels.empty() && std::ranges::count(labels, data.dev.labels[0]) == 0;
+            !data.dev.labels.empty() && std::ranges::find_first_of(labels, data.dev.labels) == labels.end();
         data.dev = with_labels(std::move(data.dev), labels, job.data);
       }
     }

@@ -238,6 +238,10 @@ TEST(EvaluateCommand, SkipsBadRowsWhenAskedTo) {
   const Result without = run(skipping);
   EXPECT_EQ(without.code, 0) << without.err;
   EXPECT_NE(without.err.find("1 row was left out"), std::string::npos) << without.err;
+  write_all(data / "bad.csv",
+            "text,label\nA fine film.,positive\nSo so.,a great one\nNobody came.,negative\n");
+  EXPECT_EQ(run(skipping).err.find("are taken as the model's"), std::string::npos)
+      << "these are names, not places";
 }
 
 }  // namespace

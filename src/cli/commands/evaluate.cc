@@ -50,7 +50,7 @@ Problem problem_of(const Settings& settings, const Config& config) {
 
 // A file may have 0 and 1 where the model has names.
 void tell_places(const std::vector<std::string>& written, const std::vector<std::string>& labels) {
-  if (written.empty() || std::ranges::count(labels, written[0]) > 0) return;
+  if (written.empty() || std::ranges::find_first_of(labels, written) != labels.end()) return;
   report_problem(fmt::format("labels 0 to {} are taken as the model's {}", labels.size() - 1,
                              printable(fmt::format("{}", fmt::join(labels, ", ")))));
 }
