@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "bertie/attention.h"
 #include "bertie/export.h"
@@ -18,6 +19,11 @@ namespace bertie {
 
 BERTIE_API int core_count();               // that this process may run on: the default number of threads
 BERTIE_API const char* instruction_set();  // that the kernels use; "AVX3" is AVX-512
+
+// The largest resident size of this process, in bytes, since it started or since count_resident_peak_anew(),
+// which says whether it could. Nothing where the system does not say (src/core/system.h).
+BERTIE_API std::optional<size_t> resident_peak();
+BERTIE_API bool count_resident_peak_anew();
 
 // What has passed since it was made.
 class Stopwatch {

@@ -7,6 +7,7 @@
 
 #include "bertie/error.h"
 #include "core/checked.h"
+#include "core/system.h"
 
 namespace bertie {
 
@@ -28,7 +29,7 @@ Block::Block(size_t bytes) {
   if (begin > address) munmap(raw, begin - address);
   if (size_t tail = address + padded - (begin + rounded))
     munmap(reinterpret_cast<void*>(begin + rounded), tail);
-  if (rounded >= kHuge) madvise(reinterpret_cast<void*>(begin), rounded, MADV_HUGEPAGE);
+  if (rounded >= kHuge) allow_large_pages(reinterpret_cast<void*>(begin), rounded);
   data_ = reinterpret_cast<std::byte*>(begin);
   bytes_ = rounded;
 }

@@ -1,6 +1,6 @@
 #include "core/parallel.h"
 
-#include <immintrin.h>
+#include <sched.h>
 
 #include <string>
 #include <system_error>
@@ -12,14 +12,24 @@ namespace {
 
 constexpr int kChunkBits = 20;
 constexpr uint64_t kChunkMask = (uint64_t{1} << kChunkBits) - 1;
-constexpr int kSpins = 2000;  // of _mm_pause, some 25-50 ns each
+constexpr int kSpins = 2000;  // of spin_pause(), some 10-50 ns each
 
-uint64_t next_of(uint64_t ticket) { return ticket & kChunkMask; }
-uint64_t chunks_of(uint64_t ticket) { return ticket >> kChunkBits & kChunkMask; }
+// Waits a moment, and leaves the core to its other thread.
+void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // "yield" takes no time on most
+#endif
+}
+
+uint64_t begin_of(uint64_t left) { return left & kChunkMask; }
+uint64_t end_of(uint64_t left) { return left >> kChunkBits & kChunkMask; }
+uint64_t count_of(uint64_t left) { return end_of(left) - begin_of(left); }
 
 }  // namespace
 
-Team::Team(int threads) {
+Team::Team(int threads) : shares_(threads > 1 ? size_t(threads) : 0) {
   try {
     for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(size_t(t)); });
   } catch (const std::system_error& error) {
@@ -46,35 +56,68 @@ void Team::run(size_t chunks, Call call, const void* body) {
   body_.store(body, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
   const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
-  ticket_.store(uint64_t{job} << 2 * kChunkBits | uint64_t{chunks} << kChunkBits, std::memory_order_release);
+  const size_t n = shares_.size();  // rounded up: of fewer chunks than threads the first is the caller's
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t begin = (i * chunks + n - 1) / n, end = ((i + 1) * chunks + n - 1) / n;
+    shares_[i].left.store(uint64_t{job} << 2 * kChunkBits | end << kChunkBits | begin,
+                          std::memory_order_release);
+  }
   job_.store(job);  // sequentially consistent, as is the worker's announcement that it goes to sleep
   if (sleeping_.load() > 0) job_.notify_all();
   take_chunks(0);
   for (int spins = 0; done_.load(std::memory_order_acquire) < chunks; ++spins)
-    spins < kSpins ? _mm_pause() : void(sched_yield());
+    spins < kSpins ? spin_pause() : void(sched_yield());
 }
 
-// Works on what is left of the current job; false if nothing was.
-bool Team::take_chunks(size_t worker) {
-  bool any = false;
-  for (;;) {
-    const uint64_t seen = ticket_.load(std::memory_order_acquire);
-    if (next_of(seen) >= chunks_of(seen)) return any;  // keeps the counter from running into the next field
-    const uint64_t mine = ticket_.fetch_add(1, std::memory_order_acq_rel);
-    if (next_of(mine) >= chunks_of(mine)) return any;
-    call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), next_of(mine), worker);
-    done_.fetch_add(1, std::memory_order_release);
-    any = true;
+// Takes the first chunk of a thread's own share, or the last of another's; false if there is none.
+bool Team::take(size_t share, bool its_own, size_t& chunk) {
+  std::atomic<uint64_t>& word = shares_[share].left;
+  uint64_t left = word.load(std::memory_order_acquire);
+  while (count_of(left) > 0) {
+    const uint64_t after = its_own ? left + 1 : left - (uint64_t{1} << kChunkBits);
+    if (!word.compare_exchange_weak(left, after, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
+    chunk = its_own ? begin_of(left) : end_of(left) - 1;
+    return true;
   }
+  return false;
+}
+
+// Who has most left; false if nobody has anything.
+bool Team::find_share(size_t& share) const {
+  uint64_t most = 0;
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    const uint64_t count = count_of(shares_[i].left.load(std::memory_order_relaxed));
+    if (count > most) most = count, share = i;
+  }
+  return most > 0;
+}
+
+// Works on what is left of the current job.
+void Team::take_chunks(size_t worker) {
+  size_t taken = 0, chunk = 0;
+  const auto compute = [&] {
+    call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), chunk, worker);
+    ++taken;
+  };
+  while (take(worker, true, chunk)) compute();
+  for (size_t from = 0; find_share(from);)
+    if (take(from, from == worker, chunk)) compute();
+  if (taken > 0) done_.fetch_add(taken, std::memory_order_release);
 }
 
 void Team::work(size_t worker) {
   int idle = 0;
+  uint32_t seen = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint32_t job = job_.load();
-    if (take_chunks(worker)) idle = 0;
+    if (job != seen) {  // all shares of a job are there before its number
+      seen = job, idle = 0;
+      take_chunks(worker);
+      continue;
+    }
     if (++idle < kSpins) {
-      _mm_pause();
+      spin_pause();
       continue;
     }
     sleeping_.fetch_add(1);

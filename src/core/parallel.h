@@ -4,9 +4,11 @@
 // 0..threads-1, to find its own scratch memory.
 //
 // The chunks are fixed by the caller, never by the number of threads, and a chunk is computed by one
-// thread: so a result does not depend on how many threads there were or which of them was late. Threads
-// take the next chunk when they are free; a thread that the system wakes too late finds none left and
-// is not waited for. body must not throw and must not call the same team.
+// thread: so a result does not depend on how many threads there were or which of them was late. Each thread
+// has a share of its own, chunks that follow each other, so that it finds in its cache what it wrote there in
+// the operation before: where chunks are rows, the same rows. When it is done with them it takes from the
+// ends of others' shares; a thread that the system wakes too late finds none left and is not waited for. body
+// must not throw and must not call the same team.
 //
 // One caller at a time. Idle threads spin for some 50 µs, which spans the gaps within a forward pass, and
 // then sleep.
@@ -53,18 +55,22 @@ class Team {
 
  private:
   using Call = void (*)(const void* body, size_t chunk, size_t worker);
-  // Half of what the ticket's field holds: threads that find no chunk left count past the last one, and must
-  // not count into the next field.
-  static constexpr size_t kMaxChunks = size_t{1} << 19;
+  static constexpr size_t kMaxChunks = (size_t{1} << 20) - 1;  // what a field of a share's word holds
 
   void run(size_t chunks, Call call, const void* body);
-  bool take_chunks(size_t worker);
+  void take_chunks(size_t worker);
+  bool take(size_t share, bool its_own, size_t& chunk);
+  bool find_share(size_t& share) const;
   void work(size_t worker);
   void stop();
 
-  // One word says everything a thread needs to take a chunk: job number | chunks | next chunk. Adding one
-  // takes a chunk; a chunk number below `chunks` proves that its job still runs and call_, body_ are its.
-  alignas(64) std::atomic<uint64_t> ticket_{0};
+  // What is left of a thread's share, in one word: job number | end | begin. A chunk between the two proves
+  // that its job still runs and that call_ and body_ are its: who takes it changes the word, and run() does
+  // not return before it is done.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> left{0};
+  };
+  std::vector<Share> shares_;  // one for each thread
   alignas(64) std::atomic<size_t> done_{0};
   alignas(64) std::atomic<uint32_t> job_{0};
   std::atomic<int> sleeping_{0};

@@ -13,6 +13,7 @@
 
 #include "bertie/error.h"
 #include "bertie/files.h"
+#include "core/system.h"
 #include "io/file.h"
 
 namespace bertie::io {
@@ -119,8 +120,8 @@ Beside make_beside(const fs::path& path, const std::function<int(const char*)>& 
 
 int exchange_folders(const fs::path& a, const fs::path& b, bool at_once) {
   if (at_once) {
-    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return errno;
+    const int error = exchange_names(a, b);
+    if (error != EINVAL && error != ENOSYS) return error;
   }
   // Renaming a folder over an empty one is allowed: so no other process takes the name meanwhile.
   const Beside aside = make_beside(b, [](const char* name) { return mkdir(name, 0777); });

@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "core/arena.h"
-#include "core/cpus.h"
+#include "core/system.h"
 #include "kernels/amx.h"
 #include "kernels/instruction_set.h"
 #include "kernels/int8.h"
+#include "kernels/schedule.h"
 
 #ifndef BERTIE_KERNELS_GEMM_CC_
 #define BERTIE_KERNELS_GEMM_CC_
@@ -216,73 +217,13 @@ float weight_at(const Linear& l, size_t row, size_t column) {
 
 namespace {
 
-// Who computes what. Rows go in blocks whose slice of x takes five eighths of the machine's L2 cache. A
-// block's panels go to the threads in chunks; a chunk of many panels finds its next one prefetched, a small
-// one does not. So all blocks but the last go in large chunks, two a thread. Of the last block each thread
-// gets one large chunk, together 7/8 of the panels, and what is left goes in single panels of half the rows,
-// so that all threads end together, also when one was disturbed. For two threads and three blocks:
-//
-//   block 0   |  A  |  B  |  A  |  B  |      rows of a block down, panels across
-//   block 1   |  A  |  B  |  A  |  B  |
-//   block 2   |    A    |    B    |a|a|      upper halves of the rows
-//             |    A    |    B    |b|b|      lower halves
-class Schedule {
- public:
-  static constexpr size_t kMaxBlocks = 256;
-  struct Chunk {
-    size_t block, r0, r1;      // rows [r0, r1)
-    size_t first, last, then;  // panels [first, last), and the one that this thread will want after them
-  };
-
-  Schedule(size_t rows, const Linear& layer, size_t threads, Products products)
-      : rows_(rows), panels_(panels_for(layer.outputs)), threads_(threads) {
-    const size_t slice_bytes =
-        layer.is_int8()
-            ? int8_row_floats(layer.inputs) * sizeof(float)
-            : steps_of(std::max<size_t>(1, std::min(layer.inputs, slice_of(products))), products) *
-                  sizeof(float);
-    const size_t block_rows = std::max(
-        {4 * kTileRowsLimit, l2_cache_bytes() / 8 * 5 / slice_bytes, (rows + kMaxBlocks - 1) / kMaxBlocks});
-    blocks_ = (rows + block_rows - 1) / block_rows;
-    large_ = threads == 1 ? 1 : std::min(panels_, 2 * threads);
-    tail_start_ = threads == 1 ? panels_ : panels_ * 7 / 8 / threads * threads;
-    tail_large_ = std::min(tail_start_, threads);
-    halves_ = rows / blocks_ >= 4 * kTileRowsLimit ? 2 : 1;
-  }
-
-  size_t blocks() const { return blocks_; }
-  size_t block_begin(size_t b) const { return b * rows_ / blocks_; }
-  size_t chunks_of(size_t block) const {
-    return block + 1 < blocks_ ? large_ : tail_large_ + (panels_ - tail_start_) * halves_;
-  }
-  size_t chunks() const { return (blocks_ - 1) * large_ + chunks_of(blocks_ - 1); }
-
-  Chunk operator[](size_t chunk) const {
-    const size_t b = std::min(chunk / large_, blocks_ - 1), c = chunk - b * large_;
-    const size_t r0 = block_begin(b), r1 = block_begin(b + 1);
-    const auto part = [&](size_t of, size_t parts) {
-      return std::pair(c * of / parts, (c + 1) * of / parts);
-    };
-    if (b + 1 < blocks_) {
-      const auto [first, last] = part(panels_, large_);
-      return {b, r0, r1, first, last, (c + threads_) % large_ * panels_ / large_};
-    }
-    if (c < tail_large_) {
-      const auto [first, last] = part(tail_start_, tail_large_);
-      return {b, r0, r1, first, last, tail_start_ + c / halves_};
-    }
-    const size_t small = c - tail_large_, half = small % halves_, panel = tail_start_ + small / halves_;
-    return {b,         r0 + half * (r1 - r0) / halves_, r0 + (half + 1) * (r1 - r0) / halves_, panel,
-            panel + 1, panel + threads_ / halves_};
-  }
-
- private:
-  size_t rows_, panels_, threads_, blocks_;
-  size_t large_;       // chunks of a block that is not the last
-  size_t tail_large_;  // large chunks of the last block, of panels [0, tail_start_)
-  size_t tail_start_;  // from here on single panels
-  size_t halves_;      // of the rows, for single panels: 2, or 1 where rows are few
-};
+Schedule schedule_of(size_t rows, const Linear& layer, size_t threads, Products products) {
+  const size_t slice_bytes =
+      layer.is_int8() ? int8_row_floats(layer.inputs) * sizeof(float)
+                      : steps_of(std::max<size_t>(1, std::min(layer.inputs, slice_of(products))), products) *
+                            sizeof(float);
+  return {rows, panels_for(layer.outputs), l2_cache_bytes() / 8 * 5 / slice_bytes, threads};
+}
 
 // x as the products want it: as it is, in pairs of bf16, or in integers, in memory of the calling thread.
 Matrix<const float> left_side(Matrix<const float> x, const Linear& layer, Products products, Team& team) {
@@ -319,14 +260,14 @@ void compute(const Schedule::Chunk& c, Matrix<const float> x, const Linear& laye
 void compute(Matrix<const float> x, const Linear& layer, const LinearOutput& to, Team& team) {
   assert(x.cols() == layer.inputs && to.y.cols() == layer.outputs && x.rows() == to.y.rows());
   if (x.rows() == 0) return;
-  const Schedule schedule(x.rows(), layer, size_t(team.threads()), to.products);
+  const Schedule schedule = schedule_of(x.rows(), layer, size_t(team.threads()), to.products);
   const Matrix<const float> left = left_side(x, layer, to.products, team);
   team.parallel_for(schedule.chunks(), [&](size_t chunk) { compute(schedule[chunk], left, layer, to); });
 }
 
 }  // namespace
 
-Products products_here(Products wanted) {
+Products products_here([[maybe_unused]] Products wanted) {
 #if defined(__x86_64__)
   static const bool shown = __builtin_cpu_supports("avx512bf16");
   if (are_bf16(wanted) && shown && HWY_DYNAMIC_DISPATCH(is_built_for_bf16)())
@@ -372,8 +313,8 @@ void linear_residual_layer_norm_forward(Matrix<const float> x, const Linear& lay
       for (size_t c = 0; c < sum.cols(); ++c) sum(r, c) += residual(r, c);
     layer_norm_forward(part(sum), norm, part(y), by);
   };
-  const Schedule schedule(x.rows(), layer, size_t(team.threads()), products);
-  if (schedule.blocks() < size_t(team.threads())) {  // few rows: all threads share the normalizing
+  const Schedule schedule = schedule_of(x.rows(), layer, size_t(team.threads()), products);
+  if (!schedule.by_rows()) {  // few rows: all threads share the normalizing
     linear_forward(x, layer, Activation::kNone, product, team, {}, products);
     normalize(0, x.rows(), team);
     return;

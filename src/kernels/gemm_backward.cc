@@ -13,7 +13,7 @@
 #include <cassert>
 
 #include "core/arena.h"
-#include "core/cpus.h"
+#include "core/system.h"
 #include "kernels/amx.h"
 #include "kernels/gemm.h"
 
@@ -162,10 +162,10 @@ void linear_backward_weights(Matrix<const float> x, Matrix<const float> dy, cons
   const auto parts = [](size_t n, size_t of) { return (n + of - 1) / of; };
   const size_t panels = panels_for(gradient.outputs),
                tiles = HWY_DYNAMIC_DISPATCH(input_tiles)(x.cols(), products);
-  const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 3 * threads;
+  const size_t threads = size_t(team.threads()), wanted = threads == 1 ? 1 : 4 * threads;
+  const size_t groups = std::min(panels, wanted);
   const size_t blocks =
-      std::max(parts(x.cols(), most_inputs), std::min(parts(x.cols(), kFewInputs), parts(wanted, 2)));
-  const size_t groups = std::min(panels, parts(wanted, blocks));
+      std::max(parts(x.cols(), most_inputs), std::min(parts(x.cols(), kFewInputs), wanted / groups));
   const size_t together = packed_together(products);
   for (size_t t0 = 0; t0 < x.rows(); t0 += kMostTokens) {
     const size_t tokens = std::min(kMostTokens, x.rows() - t0);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/arena.h"
-#include "core/cpus.h"
+#include "core/system.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul.cc"

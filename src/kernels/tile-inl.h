@@ -27,8 +27,15 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What AVX-512's 32 registers hold: 14 rows × 2 vectors of sums, 2 of b, 1 of a. Others have 16: 6 × 2.
-#if HWY_TARGET <= HWY_AVX3
+// What 32 registers hold (AVX-512, 64-bit ARM): 14 rows × 2 vectors of sums, 2 of b, 1 of a. Others have 16:
+// 6 × 2.
+#undef BERTIE_32_REGISTERS
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+#define BERTIE_32_REGISTERS 1
+#else
+#define BERTIE_32_REGISTERS 0
+#endif
+#if BERTIE_32_REGISTERS
 inline constexpr size_t kMaxTileRows = kTileRowsLimit;
 #else
 inline constexpr size_t kMaxTileRows = 6;

@@ -108,7 +108,7 @@ HWY_INLINE void tile_switch(size_t rows, const TileArgs& t) {
       return tile_of<5, kTransposed>(t);
     case 6:
       return tile_of<6, kTransposed>(t);
-#if HWY_TARGET <= HWY_AVX3
+#if BERTIE_32_REGISTERS
     case 7:
       return tile_of<7, kTransposed>(t);
     case 8:

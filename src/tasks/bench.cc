@@ -7,6 +7,7 @@
 #include "attention/look.h"
 #include "core/arena.h"
 #include "core/parallel.h"
+#include "core/system.h"
 #include "core/random.h"
 #include "kernels/gemm.h"
 #include "kernels/instruction_set.h"
@@ -14,6 +15,8 @@
 
 namespace bertie {
 int core_count() { return available_threads(); }
+std::optional<size_t> resident_peak() { return resident_peak_bytes(); }
+bool count_resident_peak_anew() { return count_resident_peak_bytes_anew(); }
 
 const char* instruction_set() { return kernels::instruction_set(); }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -111,6 +112,25 @@ TEST(Team, GivesEveryThreadSomeOfALongJob) {
   });
   EXPECT_GT(chunks_of[0], 10);
   EXPECT_GT(chunks_of[1], 10);
+}
+
+TEST(Team, ThreadsBeginWithSharesOfTheirOwnInOrder) {
+  Team team(2);
+  std::vector<size_t> worker_of(100), order(100);
+  std::atomic<size_t> taken{0};
+  team.parallel_for(100, [&](size_t chunk, size_t worker) {
+    worker_of[chunk] = worker, order[chunk] = taken++;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  // The caller's share, from the front: what the other takes of it, if it does, is at the end.
+  size_t own = 0;
+  while (own < 50 && worker_of[own] == 0) ++own;
+  EXPECT_GT(own, 10);
+  for (size_t c = own; c < 50; ++c) EXPECT_EQ(worker_of[c], 1) << c;
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.begin() + ptrdiff_t(own)));
+  size_t others = 50;
+  while (others < 100 && worker_of[others] == 1) ++others;
+  for (size_t c = others; c < 100; ++c) EXPECT_EQ(worker_of[c], 0) << c;
 }
 
 TEST(TeamDeathTest, ThatCannotBeStartedIsAnErrorNotTheEnd) {

@@ -12,6 +12,7 @@
 #include "bertie/error.h"
 #include "bertie/launcher.h"
 #include "core/parallel.h"
+#include "core/system.h"
 #include "train/ranks/mpi/module.h"
 
 namespace bertie {
@@ -38,7 +39,7 @@ class Alone final : public Collective {
 std::vector<fs::path> module_places() {
   std::vector<fs::path> places;
   std::error_code error;
-  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+  if (const fs::path program = program_path(); !program.empty()) {
     places.push_back(program.parent_path());
     places.push_back(program.parent_path() / BERTIE_MODULES_FROM_PROGRAM);
   }

@@ -1,7 +1,6 @@
 #include "train/ranks/launch_advice.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <string>
+#include <vector>
+
+#include "core/system.h"
 
 namespace bertie {
 namespace {
@@ -24,14 +25,6 @@ std::optional<int> number_in(const char* name) {
   int number = 0;
   std::from_chars(value, value + std::strlen(value), number);
   return number;
-}
-
-std::vector<std::string> command_of(pid_t process) {
-  std::ifstream in(fmt::format("/proc/{}/cmdline", process), std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(in), {}};
-  std::vector<std::string> words;
-  for (size_t at = 0; at < all.size(); at += words.back().size() + 1) words.emplace_back(all.c_str() + at);
-  return words;
 }
 
 bool is_mpirun(const std::vector<std::string>& command) {
@@ -62,8 +55,7 @@ Launcher Launcher::find() {
   if (std::vector<std::string> command = command_of(parent); is_mpirun(command))
     l.process = parent, l.command = std::move(command);
   // Ranks are bound to cores, what starts them is not.
-  cpu_set_t set;
-  if (sched_getaffinity(parent, sizeof set, &set) == 0) l.cores = CPU_COUNT(&set);
+  if (const auto cores = processors_allowed_to(parent)) l.cores = *cores;
   return l;
 }
 

@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -209,7 +211,9 @@ class MpiRanks final : public Collective {
   // ---- the thread that makes MPI calls
 
   void work() {
+#ifdef __linux__
     prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: short sleeps are short
+#endif
     try {
       while (serve()) {
       }

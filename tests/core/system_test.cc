@@ -1,4 +1,4 @@
-#include "core/cpus.h"
+#include "core/system.h"
 
 #include <gtest/gtest.h>
 
