@@ -7,10 +7,11 @@ BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
 PYTHON_PACKAGES := python3-dev python3-venv
 DEB_PACKAGES    := dpkg-dev file git patchelf
+ARM64_PACKAGES  := g++-aarch64-linux-gnu qemu-user debootstrap
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
-.PHONY: all demo test test-slow test-python package test-package bench fuzz packages configure build install clean format
+.PHONY: all demo test test-slow test-arm64 test-python package test-package bench fuzz packages configure build install clean format
 all: build
 
 demo:
@@ -26,15 +27,28 @@ test: PACKAGES += $(MPI_PACKAGES)
 test: build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-# What takes minutes; then the suites again under AddressSanitizer + UBSan, and under ThreadSanitizer.
+# What takes minutes; then the suites again under AddressSanitizer + UBSan, under ThreadSanitizer, and for 64-bit ARM.
 test-slow: PACKAGES += $(MPI_PACKAGES) $(PAGE_PACKAGES)
 test-slow: build
-	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R 'NumbersToWords|^page'
+	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R 'NumbersToWords|Memory|^page'
 	@tests/tour/run.sh build/bertie docs/tour.md --slow
 	@for preset in asan-ubsan tsan; do \
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
+	@$(MAKE) --no-print-directory test-arm64
+
+# Built for 64-bit ARM, and run under qemu (needs root, for debootstrap).
+ARM64_SUITES := core kernels attention io text model tasks
+test-arm64: PACKAGES += $(ARM64_PACKAGES)
+test-arm64: packages
+	@tools/arm64_root.sh $(PACKAGES)
+	@cmake --preset arm64 > /dev/null
+	@cmake --build --preset arm64 -j $(JOBS) --target bertie_program $(addsuffix _tests,$(ARM64_SUITES))
+	@for suite in $(ARM64_SUITES); do echo "arm64: $$suite"; \
+	  qemu-aarch64 -cpu max -L build-arm64/root build-arm64/build/$${suite}_tests --gtest_brief=1 || exit 1; \
+	done
+	@qemu-aarch64 -cpu max -L build-arm64/root build-arm64/build/bertie fill-mask "He was [MASK] in London in 1897."
 
 # The Python module, as a wheel in an environment of its own (build-python/venv), beside what it is compared with. Torch
 # takes gigabytes: without it (REFERENCE=) the tests against transformers are skipped.
@@ -86,7 +100,7 @@ install: build
 	@cmake --install build
 
 clean:
-	rm -rf build build-package build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
+	rm -rf build build-arm64 build-package build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
 
 format:
 	@tools/install_packages.sh clang-format

@@ -35,9 +35,10 @@ enum class OptimizerMethod {
   kAdamW,     // with bias correction: PyTorch's
   kBertAdam,  // without: BERT's original
   kLamb,      // each tensor's step as long as the tensor: for large batches
+  kMuon,      // layers' matrices by the mean gradient made orthogonal; all else as kAdamW
 };
 
-// "linear", "bert-linear" …; "adamw", "bert-adam", "lamb".
+// "linear", "bert-linear" …; "adamw", "bert-adam", "lamb", "muon".
 BERTIE_API std::string_view name_of(Schedule schedule);
 BERTIE_API std::string_view name_of(OptimizerMethod method);
 
@@ -187,6 +188,10 @@ struct PretrainJob {
   std::optional<double> mask_rate_end = {};  // to which it goes over the run, in a straight line
   size_t max_predictions = 0;
   bool whole_words = false;
+  // The second text of a random pair comes from a document at most so many before or after the first one's,
+  // which is of the same kind of text where several were prepared in turn. 0: from any; so are held-out
+  // pairs.
+  size_t random_within = 0;
   std::vector<std::string> watch = {};  // texts with masks, to be filled at each evaluation
   double dropout = -1;                  // below 0: as the config says
   bool recompute = false;  // less memory, more time: layers are computed again in the backward pass

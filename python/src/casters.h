@@ -98,9 +98,9 @@ BERTIE_WORDS(bertie::Schedule, "'linear', 'bert-linear', 'cosine', 'constant', '
              {bertie::Schedule::kLinear, "linear"}, {bertie::Schedule::kBertLinear, "bert-linear"},
              {bertie::Schedule::kCosine, "cosine"}, {bertie::Schedule::kConstant, "constant"},
              {bertie::Schedule::kStable, "stable"})
-BERTIE_WORDS(bertie::OptimizerMethod, "'adamw', 'bert-adam', 'lamb'",
+BERTIE_WORDS(bertie::OptimizerMethod, "'adamw', 'bert-adam', 'lamb', 'muon'",
              {bertie::OptimizerMethod::kAdamW, "adamw"}, {bertie::OptimizerMethod::kBertAdam, "bert-adam"},
-             {bertie::OptimizerMethod::kLamb, "lamb"})
+             {bertie::OptimizerMethod::kLamb, "lamb"}, {bertie::OptimizerMethod::kMuon, "muon"})
 BERTIE_WORDS(bertie::TrainEnd, "'limit', 'stopped', 'patience'", {bertie::TrainEnd::kLimit, "limit"},
              {bertie::TrainEnd::kStopped, "stopped"}, {bertie::TrainEnd::kPatience, "patience"})
 BERTIE_WORDS(bertie::Score::Kind, "'scaled_dot', 'dot', 'general', 'additive'",

@@ -160,6 +160,7 @@ void bind_pretrain(nb::module_& m) {
       .def_rw("mask_rate_end", &PretrainJob::mask_rate_end)
       .def_rw("max_predictions", &PretrainJob::max_predictions)
       .def_rw("whole_words", &PretrainJob::whole_words)
+      .def_rw("random_within", &PretrainJob::random_within)
       .def_rw("watch", &PretrainJob::watch)
       .def_rw("dropout", &PretrainJob::dropout)
       .def_rw("recompute", &PretrainJob::recompute)

@@ -157,6 +157,13 @@ std::vector<Option> mask_options() {
            .standard = "as many as --mask-rate says",
            .to = &Settings::max_predictions,
            .least = 1},
+          {.name = "random-within",
+           .argument = "N",
+           .help = "a random second text is from a document at most N before or after the first one's: of "
+                   "the same kind, and harder to tell",
+           .standard = "any document",
+           .to = &Settings::random_within,
+           .least = 1},
           {.name = "whole-word", .help = "mask all pieces of a word, or none", .to = &Settings::whole_word}};
 }
 
@@ -198,7 +205,9 @@ std::vector<Option> step_options(std::string_view rate, std::string_view outlier
        .choices = {{"adamw", "as PyTorch has it", int(OptimizerMethod::kAdamW)},
                    {"bert-adam", "without bias correction, as BERT's authors had it",
                     int(OptimizerMethod::kBertAdam)},
-                   {"lamb", "for large batches", int(OptimizerMethod::kLamb)}}},
+                   {"lamb", "for large batches", int(OptimizerMethod::kLamb)},
+                   {"muon", "layers' matrices by the mean gradient made orthogonal, all else as adamw",
+                    int(OptimizerMethod::kMuon)}}},
       {.name = "beta2",
        .argument = "B",
        .help = "how long Adam remembers squares of gradients: less, and it forgets sooner",

@@ -10,7 +10,7 @@ namespace bertie::kernels {
 const char* instruction_set() {
   const int64_t supported = hwy::SupportedTargets();
   hwy::GetChosenTarget().Update(supported);  // SupportedTargets had chosen among all that the processor has
-  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}})
+  for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE4}, int64_t{HWY_NEON}})
     if (supported & target) return hwy::TargetName(target);
   return hwy::TargetName(HWY_STATIC_TARGET);
 }

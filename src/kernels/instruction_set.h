@@ -1,7 +1,7 @@
 #pragma once
 // Which of the processor's instruction sets the kernels use: the best one that is there, unless the
 // environment's BERTIE_INSTRUCTIONS names a lesser one ("avx2", "sse4" or "scalar"), to compare them on one
-// machine.
+// machine. 64-bit ARM has NEON alone.
 namespace bertie::kernels {
 
 const char* instruction_set();  // "AVX3" is AVX-512

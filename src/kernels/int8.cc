@@ -8,6 +8,12 @@
 #include <utility>
 
 #include "core/arena.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/int8.cc"
@@ -18,11 +24,19 @@
 
 // Instruction sets with products of bytes, in registers of 64, 32 or 16 of them; others go by plain C++.
 #undef BERTIE_INT8_BYTES
+#undef BERTIE_IN_REGISTER
+#if HWY_ARCH_X86_64
+#define BERTIE_IN_REGISTER "+x"
+#else
+#define BERTIE_IN_REGISTER "+w"
+#endif
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
 #define BERTIE_INT8_BYTES 64
 #elif HWY_ARCH_X86_64 && HWY_TARGET == HWY_AVX2
 #define BERTIE_INT8_BYTES 32
 #elif HWY_ARCH_X86_64 && HWY_TARGET == HWY_SSE4
+#define BERTIE_INT8_BYTES 16
+#elif HWY_ARCH_ARM_A64 && HWY_TARGET < HWY_EMU128  // NEON, by whatever name
 #define BERTIE_INT8_BYTES 16
 #else
 #define BERTIE_INT8_BYTES 0
@@ -57,6 +71,7 @@ HWY_INLINE V dequantized(D d, const Int8Tile& t, const float* head, size_t colum
 }
 
 #if BERTIE_INT8_BYTES
+using Floats = hn::Vec<hn::ScalableTag<float>>;
 #if BERTIE_INT8_BYTES == 64
 using Bytes = __m512i;
 HWY_INLINE Bytes load_bytes(const void* from) { return _mm512_loadu_si512(from); }
@@ -66,9 +81,7 @@ HWY_INLINE Bytes pair_products(Bytes u, Bytes q) { return _mm512_maddubs_epi16(u
 HWY_INLINE Bytes add16(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
 HWY_INLINE Bytes add32(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
 HWY_INLINE Bytes widened(Bytes pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> as_floats(Bytes sum) {
-  return hn::Vec<hn::ScalableTag<float>>{_mm512_cvtepi32_ps(sum)};
-}
+HWY_INLINE Floats as_floats(Bytes sum, const float*) { return Floats{_mm512_cvtepi32_ps(sum)}; }
 HWY_INLINE Bytes dot(Bytes sum, Bytes u, Bytes q) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(q));
   return sum;
@@ -85,15 +98,48 @@ HWY_INLINE Bytes pair_products(Bytes u, Bytes q) { return _mm256_maddubs_epi16(u
 HWY_INLINE Bytes add16(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
 HWY_INLINE Bytes add32(Bytes a, Bytes b) { return _mm256_add_epi32(a, b); }
 HWY_INLINE Bytes widened(Bytes pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> as_floats(Bytes sum) {
-  return hn::Vec<hn::ScalableTag<float>>{_mm256_cvtepi32_ps(sum)};
-}
+HWY_INLINE Floats as_floats(Bytes sum, const float*) { return Floats{_mm256_cvtepi32_ps(sum)}; }
 // AVX-VNNI: what AVX-512's does, in AVX2's encoding.
 HWY_INLINE Bytes dot(Bytes sum, Bytes u, Bytes q) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(u), "x"(q));
   return sum;
 }
 inline constexpr size_t kRowsWithDot = 6, kRowsWithout = 4;
+#elif HWY_ARCH_ARM_A64
+// NEON multiplies bytes that both have signs: u − 128 instead of u, and 128·Σq is added in the end.
+using Bytes = int8x16_t;
+HWY_INLINE Bytes load_bytes(const void* from) { return vld1q_s8(static_cast<const int8_t*>(from)); }
+HWY_INLINE Bytes quad_everywhere(float quad) {
+  return veorq_s8(vreinterpretq_s8_f32(vdupq_n_f32(quad)), vdupq_n_s8(-128));
+}
+HWY_INLINE Bytes no_sum() { return vdupq_n_s8(0); }
+HWY_INLINE Bytes pair_products(Bytes u, Bytes q) {
+  return vreinterpretq_s8_s16(vpaddq_s16(vmull_s8(vget_low_s8(u), vget_low_s8(q)), vmull_high_s8(u, q)));
+}
+HWY_INLINE Bytes add16(Bytes a, Bytes b) {
+  return vreinterpretq_s8_s16(vaddq_s16(vreinterpretq_s16_s8(a), vreinterpretq_s16_s8(b)));
+}
+HWY_INLINE Bytes add32(Bytes a, Bytes b) {
+  return vreinterpretq_s8_s32(vaddq_s32(vreinterpretq_s32_s8(a), vreinterpretq_s32_s8(b)));
+}
+HWY_INLINE Bytes widened(Bytes pairs) {
+  return vreinterpretq_s8_s32(vpaddlq_s16(vreinterpretq_s16_s8(pairs)));
+}
+HWY_INLINE Floats as_floats(Bytes sum, const float* sums_of_q) {
+  const int32x4_t missing = vshlq_n_s32(vcvtq_s32_f32(vld1q_f32(sums_of_q)), 7);
+  return Floats{vcvtq_f32_s32(vaddq_s32(vreinterpretq_s32_s8(sum), missing))};
+}
+// What the compiler may not use everywhere the assembler is told to take; with all that later code may have.
+#ifdef __ARM_FEATURE_DOTPROD
+#define BERTIE_TAKE_SDOT ""
+#else
+#define BERTIE_TAKE_SDOT ".arch armv8.6-a+crypto+sve2\n\t"
+#endif
+HWY_INLINE Bytes dot(Bytes sum, Bytes u, Bytes q) {
+  asm(BERTIE_TAKE_SDOT "sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(q), "w"(u));
+  return sum;
+}
+inline constexpr size_t kRowsWithDot = 12, kRowsWithout = 8;
 #else
 using Bytes = __m128i;
 HWY_INLINE Bytes load_bytes(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
@@ -103,9 +149,7 @@ HWY_INLINE Bytes pair_products(Bytes u, Bytes q) { return _mm_maddubs_epi16(u, q
 HWY_INLINE Bytes add16(Bytes a, Bytes b) { return _mm_add_epi16(a, b); }
 HWY_INLINE Bytes add32(Bytes a, Bytes b) { return _mm_add_epi32(a, b); }
 HWY_INLINE Bytes widened(Bytes pairs) { return _mm_madd_epi16(pairs, _mm_set1_epi16(1)); }
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> as_floats(Bytes sum) {
-  return hn::Vec<hn::ScalableTag<float>>{_mm_cvtepi32_ps(sum)};
-}
+HWY_INLINE Floats as_floats(Bytes sum, const float*) { return Floats{_mm_cvtepi32_ps(sum)}; }
 HWY_INLINE Bytes dot(Bytes sum, Bytes, Bytes) { return sum; }  // never chosen
 inline constexpr size_t kRowsWithDot = 4, kRowsWithout = 4;
 #endif
@@ -162,8 +206,11 @@ HWY_NOINLINE void int8_tile(const Int8Tile& t) {
     for (size_t i = 0; i < R; ++i) {
       const float* const head = t.rows + i * t.row_stride;
       float* const out = t.out + i * t.out_stride + column;
-      hn::StoreU(dequantized(d, t, head, column, as_floats(sum[i][0])), d, out);
-      hn::StoreU(dequantized(d, t, head, column + kLanes, as_floats(sum[i][1])), d, out + kLanes);
+      const auto whole = [&](size_t half) HWY_ATTR {
+        return as_floats(sum[i][half], t.layer.sums(t.panel) + column + half * kLanes);
+      };
+      hn::StoreU(dequantized(d, t, head, column, whole(0)), d, out);
+      hn::StoreU(dequantized(d, t, head, column + kLanes, whole(1)), d, out + kLanes);
     }
   }
 }
@@ -178,7 +225,8 @@ HWY_NOINLINE int32_t burst_of(size_t rounds) {
   for (size_t i = 0; i < rounds; ++i)
 #pragma GCC unroll 12
     for (size_t c = 0; c < kChains; ++c) {
-      asm volatile("" : "+x"(u), "+x"(q));  // or the compiler would see that all products are the same
+      // Or the compiler would see that all products are the same.
+      asm volatile("" : BERTIE_IN_REGISTER(u), BERTIE_IN_REGISTER(q));
       sum[c] = kDot ? dot(dot(sum[c], u, q), q, u)
                     : add32(sum[c], widened(add16(pair_products(u, q), pair_products(q, u))));
     }
@@ -311,7 +359,15 @@ bool has_dot() {
 #if BERTIE_INT8_BYTES == 64
   static const bool there = __builtin_cpu_supports("avx512vnni");
 #elif BERTIE_INT8_BYTES == 32
-  static const bool there = __builtin_cpu_supports("avxvnni");
+  // AVX-VNNI, by its bit: not every compiler's __builtin_cpu_supports knows it.
+  static const bool there = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+  }();
+#elif HWY_ARCH_ARM_A64 && defined(__linux__)
+  static const bool there = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__ARM_FEATURE_DOTPROD)
+  constexpr bool there = true;
 #else
   constexpr bool there = false;
 #endif

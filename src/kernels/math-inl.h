@@ -16,18 +16,21 @@ HWY_BEFORE_NAMESPACE();
 namespace bertie::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// max(low, x); NaN stays NaN. x86's instructions let the second operand win when either is NaN, Highway's
-// plain C++ the one that is a number.
+// Where either is NaN, x86's instructions let the second operand win; ARM's, and Highway's plain C++, the one
+// that is a number.
+inline constexpr bool kSecondWins = HWY_ARCH_X86 && HWY_TARGET < HWY_EMU128;
+
+// max(low, x); NaN stays NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V max_keeping_nan(D d, float low, V x) {
   const V max = hn::Max(hn::Set(d, low), x);
-  return HWY_TARGET >= HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, max) : max;
+  return kSecondWins ? max : hn::IfThenElse(hn::IsNaN(x), x, max);
 }
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V clamp_keeping_nan(D d, float low, V x, float high) {
   const V clamped = hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
-  return HWY_TARGET >= HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, clamped) : clamped;
+  return kSecondWins ? clamped : hn::IfThenElse(hn::IsNaN(x), x, clamped);
 }
 
 // eˣ. Below −87.3 the result is 0; above 88 it is about 1.7e38 (callers pass x ≤ 0 or clamp).

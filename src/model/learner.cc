@@ -73,6 +73,19 @@ class NetworkLearner : public Learner {
 
   virtual std::vector<Head> learned_heads() const = 0;
   virtual void check(const TrainingBatch& training, size_t sums) const = 0;
+  // Says which segments are the products of a trunk's layers.
+  void mark_hidden(const TrunkWeights& trunk) {
+    for (const LayerWeights& l : trunk.layers) {
+      const std::pair<const kernels::Linear*, size_t> products[] = {
+          {&l.qkv, 3}, {&l.attention_out, 1}, {&l.cross.query, 1}, {&l.cross.key_value, 2}, {&l.cross.out, 1},
+          {&l.up, 1},  {&l.down, 1}};
+      for (const auto& [product, matrices] : products)
+        for (Segment& s : segments_)
+          if (product->outputs > 0 && parameters_.data() + s.first == product->floats())
+            s.hidden = {matrices, product->outputs / matrices, product->inputs};
+    }
+  }
+
   // Outside of the arena's run: looks at the batch. Within it: forward, losses, and back.
   virtual void start(const TrainingBatch& training, bool learning) = 0;
   virtual void compute(const TrainingBatch& training, std::span<LossSum> sums, bool learning,
@@ -132,6 +145,7 @@ class ModelLearner final : public NetworkLearner<Weights> {
     });
     if (options.nearby) look_nearby(w_.tensors, w_.trunk, float(config.initializer_range));
     set_rates();
+    mark_hidden(w_.trunk);
   }
 
   void save(const std::filesystem::path& directory, Precision precision) const override {
@@ -245,6 +259,7 @@ class TransformerLearner final : public NetworkLearner<TransformerWeights> {
     w_.declare(), g_.declare();
     w_.place();
     allocate_parameters(seed, [](const TensorSpec&) { return 0.02f; });
+    mark_hidden(w_.encoder), mark_hidden(w_.decoder);
     for (const TensorSpec& t : g_.tensors)
       if (t.name != kConstant) learned_.push_back(t);
   }

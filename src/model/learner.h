@@ -16,6 +16,7 @@
 #include "bertie/model.h"
 #include "bertie/transformer.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/muon.h"
 #include "model/tensors.h"
 
 namespace bertie {
@@ -88,8 +89,9 @@ struct LearnerLoad {
 struct Segment {
   std::string name;
   size_t first = 0, count = 0;
-  bool decays = true;  // weight decay: not biases, not norms
-  double rate = 1;     // times the learning rate; 0: frozen
+  bool decays = true;                    // weight decay: not biases, not norms
+  double rate = 1;                       // times the learning rate; 0: frozen
+  kernels::StackedMatrices hidden = {};  // what a layer's product is made of; else without matrices
 };
 
 class Learner {

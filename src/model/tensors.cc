@@ -433,8 +433,9 @@ void read_integers(const kernels::Linear& linear, const io::TensorInfo& table, s
 }  // namespace
 
 const kernels::Linear& PackedTable::linear(const io::TensorInfo& table, const float* bias) const {
-  auto& [once, linear, memory] = *packed_;
-  std::call_once(once, [&] {
+  kernels::Linear& linear = packed_->linear;
+  Block& memory = packed_->memory;
+  std::call_once(packed_->once, [&] {
     const size_t rows = table.shape[0], cols = table.shape[1];
     linear = {.inputs = cols, .outputs = rows, .format = format_};
     if (table.dtype != io::DType::kI8 && linear.is_int8()) linear.format = WeightFormat::kFloat32;

@@ -42,6 +42,9 @@ void check_choice(const PretrainJob& job) {
                 "size");
   if (job.dropout >= 1)
     throw Error(fmt::format("`dropout` {} leaves nothing", job.dropout), "`dropout` 0.1", "dropout");
+  if (job.random_within > 0 && job.objective != "mlm+nsp")
+    throw Error(fmt::format("`objective` {} has no random pairs", job.objective),
+                "no `random_within`, or `objective` mlm+nsp", "random_within");
   if (job.initial != "random" && job.initial != kNearby)
     throw Error(fmt::format("`initial` {} is unknown", job.initial), "`initial` random or nearby", "initial");
   if (job.initial == kNearby && (!job.from.empty() || job.objective == kSeq2Seq))
@@ -266,6 +269,7 @@ PretrainingOptions sequences_of(const PretrainJob& job) {
           .mask_rate_end = job.mask_rate_end,
           .max_predictions = job.max_predictions,
           .whole_words = job.whole_words,
+          .random_within = job.random_within,
           .seed = job.train.seed};
 }
 
@@ -318,6 +322,7 @@ TrainResult pretrain(const PretrainJob& given, Collective& ranks, const TrainEve
       {"mask_rate", job.mask_rate},     {"max_predictions", job.max_predictions},
       {"whole_words", job.whole_words}, {"dropout", setup.dropout}};
   description["bf16"] = job.train.bf16;
+  if (job.random_within > 0) description["random_within"] = job.random_within;
   if (job.initial == kNearby) description["initial"] = job.initial;
   if (job.mask_rate_end) description["mask_rate_end"] = *job.mask_rate_end;
   description.update(setup.teaching);

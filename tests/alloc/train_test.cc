@@ -37,11 +37,12 @@ class GrowingSource final : public BatchSource {
   size_t next_ = 0;
 };
 
-void expect_none(Learner& learner, BatchSource& source, size_t accumulate) {
+void expect_none(Learner& learner, BatchSource& source, size_t accumulate,
+                 OptimizerMethod method = OptimizerMethod::kAdamW) {
   TempFolder folder;
   const auto alone = join_ranks();
   TrainOptions o = fake_options(folder.path());
-  o.save_every = 0, o.accumulate = accumulate, o.rate = 1e-3;
+  o.save_every = 0, o.accumulate = accumulate, o.rate = 1e-3, o.method = method;
   double seen = 0;
   Trainer trainer({.learner = learner, .source = source, .ranks = *alone, .max_length = 12}, o,
                   {.progress = [&](const TrainProgress& p) { seen += p.loss; }});
@@ -61,9 +62,11 @@ TEST(Allocations, OfATrainingStepAreNoneAfterTheFirst) {
       FakeLearner fake(50, threads);
       GrowingSource source;
       expect_none(fake, source, accumulate);
-      const auto learner =
-          make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = threads});
-      expect_none(*learner, source, accumulate);
+      for (const auto method : {OptimizerMethod::kAdamW, OptimizerMethod::kMuon}) {
+        const auto learner =
+            make_learner(config, {Head::kMaskedLm, Head::kNextSentence}, 1, {.threads = threads});
+        expect_none(*learner, source, accumulate, method);
+      }
     }
 }
 

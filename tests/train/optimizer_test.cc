@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/random.h"
 #include "fake_learner.h"
 #include "io/json.h"
 #include "support/expect_error.h"
@@ -200,6 +205,102 @@ TEST(Optimizer, LambsStepIsAsLongAsTheTensor) {
   }
   EXPECT_NEAR(std::sqrt(moved), 0.1 * std::sqrt(length), 1e-5);
   EXPECT_NEAR(learner.parameters().back(), before.back() - 0.1, 1e-3) << "a bias goes Adam's way";
+}
+
+// Of a real learner, because what goes which way is its segments' business.
+struct RealStep {
+  OptimizerMethod method = OptimizerMethod::kMuon;
+  int threads = 1;
+  std::optional<size_t> frozen = {};
+  std::string family = "bert";
+};
+std::unique_ptr<Learner> fresh(const RealStep& s) {
+  Config c;
+  c.model_type = s.family;
+  c.layers = 2, c.hidden = 24, c.heads = 3, c.intermediate = 40, c.vocabulary = 50, c.positions = 20;
+  if (s.family == "albert") c.embedding = 10, c.groups = 1, c.activation = "gelu_new";
+  if (s.family == "gpt2") c.types = 0, c.activation = "gelu_new", c.pad_id = -1, c.bos_id = c.eos_id = 49;
+  const std::vector<Head> heads = {s.family == "gpt2" ? Head::kCausalLm : Head::kMaskedLm};
+  return make_learner(c, heads, 1, {.threads = s.threads, .frozen_layers = s.frozen});
+}
+std::unique_ptr<Learner> stepped(const RealStep& s) {
+  auto learner = fresh(s);
+  TrainOptions o = options();
+  o.method = s.method;
+  Optimizer optimizer(*learner, o);
+  Random random(2);
+  for (int t = 0; t < 2; ++t) {
+    for (float& g : learner->gradients()) g = random.normal();
+    optimizer.step(0.1);
+    for (const Segment& segment : learner->segments()) {
+      if (segment.rate == 0) continue;
+      for (float g : learner->gradients().subspan(segment.first, segment.count)) EXPECT_EQ(g, 0) << "used up";
+    }
+  }
+  return learner;
+}
+
+TEST(Optimizer, MuonMovesLayersMatricesByTheirDirectionAndAllElseAsAdam) {
+  const auto muon = stepped({}), adam = stepped({.method = OptimizerMethod::kAdamW}), before = fresh({});
+  size_t matrices = 0;
+  for (const Segment& s : muon->segments()) {
+    const auto of = [&](Learner& learner) { return learner.parameters().subspan(s.first, s.count); };
+    matrices += s.hidden.count;
+    if (s.hidden.count == 0) {
+      EXPECT_TRUE(test::same_bits(of(*muon), of(*adam))) << s.name;
+      continue;
+    }
+    EXPECT_NE(s.name.find("layer."), std::string::npos) << s.name;
+    // Of the matrix alone: what panels have too much is no weight. Two steps, each as long as a matrix whose
+    // singular values are 0.65 to 1.25, but for the least of them; together up to twice that.
+    double moved = 0;
+    for (size_t i = 0; i < s.count; ++i)
+      if (i % kernels::kPanel + i / (kernels::kPanel * s.hidden.cols) * kernels::kPanel <
+          s.hidden.count * s.hidden.rows)
+        moved += std::pow(double(of(*muon)[i] - of(*before)[i]), 2);
+    const size_t low = std::min(s.hidden.rows, s.hidden.cols), high = std::max(s.hidden.rows, s.hidden.cols);
+    const double one = 0.1 * 0.2 * std::sqrt(double(high * low * s.hidden.count));
+    EXPECT_GT(std::sqrt(moved), 0.8 * one) << s.name;
+    EXPECT_LT(std::sqrt(moved), 2.5 * one) << s.name;
+  }
+  EXPECT_EQ(matrices, 2 * 6u) << "queries, keys, values, output, up, down";
+}
+
+TEST(Optimizer, MuonIsTheSameBitsForAnyTeam) {
+  for (const char* family : {"bert", "albert", "gpt2"}) {
+    const auto one = stepped({.family = family}), three = stepped({.threads = 3, .family = family});
+    EXPECT_TRUE(test::same_bits(one->parameters(), three->parameters())) << family;
+    size_t matrices = 0;
+    for (const Segment& s : one->segments()) matrices += s.hidden.count;
+    EXPECT_EQ(matrices, std::string(family) == "albert" ? 6u : 12u) << family;
+  }
+}
+
+TEST(Optimizer, MuonLeavesFrozenLayersAlone) {
+  const auto muon = stepped({.frozen = 1}), before = fresh({.frozen = 1});
+  size_t frozen = 0, moved = 0;
+  for (const Segment& s : muon->segments()) {
+    const bool same = test::same_bits(muon->parameters().subspan(s.first, s.count),
+                                      before->parameters().subspan(s.first, s.count));
+    EXPECT_EQ(same, s.rate == 0) << s.name;
+    if (s.hidden.count > 0) ++(same ? frozen : moved);
+  }
+  EXPECT_EQ(frozen, 4u);
+  EXPECT_EQ(moved, 4u);
+}
+
+TEST(Optimizer, WhatForgotItsMomentsStepsAsAtTheStart) {
+  FakeLearner a, b;
+  Optimizer old(a, options()), fresh(b, options());
+  for (int i = 0; i < 10; ++i) set_gradient(a, float(i)), old.step(0.1);
+  std::copy(a.parameters().begin(), a.parameters().end(), b.parameters().begin());
+  old.forget_moments();
+  for (int i = 0; i < 3; ++i) {
+    set_gradient(a, 0.5f), set_gradient(b, 0.5f);
+    old.step(0.1), fresh.step(0.1);
+  }
+  EXPECT_TRUE(test::same_bits(a.parameters(), b.parameters()));
+  EXPECT_EQ(old.updates(), 13u);
 }
 
 TEST(Optimizer, OptionsAndStatesThatMakeNoSenseAreErrors) {

@@ -114,14 +114,14 @@ TEST(PretrainingSource, NextSentencePairsAreNextOrOfAnotherDocument) {
 
 // On the plan, where nothing is cut off yet.
 std::vector<PlannedSequence> plan(const MadeUpShards& made, Objective objective, size_t room, uint64_t epoch,
-                                  double short_rate = 0.1) {
+                                  double short_rate = 0.1, size_t random_within = 0) {
   std::vector<Shard> files;
   std::vector<uint32_t> group;
   for (size_t i = 0; std::filesystem::exists(made.folder() / shard_name(Part::kTrain, i)); ++i) {
     files.emplace_back(made.folder() / shard_name(Part::kTrain, i));
     group.push_back(uint32_t(i));
   }
-  Planner planner(files, {objective, room, short_rate}, 3);
+  Planner planner(files, {objective, room, short_rate, random_within}, 3);
   std::vector<PlannedSequence> out;
   planner.plan(group, epoch, out);
   return out;
@@ -190,6 +190,24 @@ TEST(PretrainingPlan, HalfOfAMillionPairsAreRandomAndFromAnyOtherDocument) {
   }
   EXPECT_TRUE(within_three_sigma(double(random), double(pairs), 0.5)) << double(random) / double(pairs);
   EXPECT_TRUE(is_uniform({from.begin() + 1, from.end()}));  // of the first document's pairs
+}
+
+TEST(PretrainingPlan, RandomPairsAreFromDocumentsWithinReach) {
+  const auto document_of = [&](const Stretch& s) { return shards().document(ids_of(shards(), s).front()); };
+  for (const size_t within : {size_t{1}, size_t{3}, size_t{1000}, SIZE_MAX}) {
+    std::map<size_t, size_t> distances;
+    for (uint64_t epoch = 0; epoch < 5; ++epoch)
+      for (const PlannedSequence& s : plan(shards(), Objective::kMaskedNext, 61, epoch, 0.1, within)) {
+        const size_t a = document_of(s.a), b = document_of(s.b);
+        if (s.label == 1) ++distances[a > b ? a - b : b - a];
+      }
+    EXPECT_FALSE(distances.contains(0));
+    EXPECT_LE(distances.rbegin()->first, within);
+    EXPECT_GE(distances.size(), std::min<size_t>(within, 100)) << "all of them come";
+  }
+  const auto any = plan(shards(), Objective::kMaskedNext, 61, 0),
+             far = plan(shards(), Objective::kMaskedNext, 61, 0, 0.1, 100'000);
+  EXPECT_EQ(any, far);
 }
 
 TEST(PretrainingPlan, OneTargetInTenIsShorterAndOfAnyLength) {

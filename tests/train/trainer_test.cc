@@ -475,6 +475,25 @@ TEST(Trainer, ACheckpointOfAnotherModelIsAnError) {
                [&] { Trainer({.learner = other, .source = f.source, .ranks = *f.alone}, o); });
 }
 
+// Muon keeps no second moments of some parameters, and Adam's steps without them would be far too long.
+TEST(Trainer, MomentsOfMuonAreNotGoneOnWithByAnother) {
+  for (const auto& [first, second] : {std::pair(OptimizerMethod::kMuon, OptimizerMethod::kAdamW),
+                                      {OptimizerMethod::kAdamW, OptimizerMethod::kMuon},
+                                      {OptimizerMethod::kMuon, OptimizerMethod::kMuon}}) {
+    TempFolder folder;
+    Fixture a, b;
+    TrainOptions o = fake_options(folder.path());
+    o.method = first;
+    a.trainer(o).run();
+    o.resume = true, o.steps = 50, o.method = second;
+    b.trainer(o).run();
+    const nlohmann::json state =
+        io::parse_json(ModelFiles(folder.path() / "last").read("state.json").text(), "state.json");
+    EXPECT_EQ(state["optimiser"]["moment_updates"], first == second ? 50 : 10);
+    EXPECT_EQ(state["optimiser"]["updates"], 50);
+  }
+}
+
 TEST(Trainer, OtherOptionsThanTheRunHadAreSaid) {
   TempFolder folder;
   Fixture a, b;

@@ -69,6 +69,7 @@ PretrainJob pretrain_job(const Settings& s) {
   job.mask_rate_end = s.mask_rate_end;
   job.max_predictions = s.max_predictions.value_or(job.max_predictions);
   job.whole_words = s.whole_word;
+  job.random_within = s.random_within.value_or(0);
   job.watch = s.watch;
   if (s.dropout) job.dropout = *s.dropout;
   job.recompute = s.recompute;

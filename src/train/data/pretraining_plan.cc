@@ -58,7 +58,11 @@ void Planner::plan_stretches(const Document& document, Random& random,
 
 // Some sentences of another document of the group, `least` tokens or up to its end.
 Stretch Planner::random_text(size_t other_than, size_t least, Random& random) const {
-  size_t index = random.below(uint32_t(documents_.size() - 1));
+  const size_t all = documents_.size(),
+               within = options_.random_within > 0 ? std::min(options_.random_within, all) : all,
+               first_document = other_than - std::min(other_than, within),
+               end_document = other_than + std::min(documents_.size() - other_than, within + 1);
+  size_t index = first_document + random.below(uint32_t(end_document - first_document - 1));
   index += index >= other_than;
   const Document& document = documents_[index];
   const Shard& shard = shards_[document.shard];

@@ -27,6 +27,7 @@ struct PlanOptions {
   Objective objective;
   size_t room;  // tokens of a sequence without the special ones (causal: all)
   double short_rate;
+  size_t random_within = 0;  // of a random pair; 0: any two documents
 };
 
 // What random numbers are used for: each purpose has a stream of its own.

@@ -80,6 +80,7 @@ class Source : public PretrainingSource {
           uint64_t(options.whole_words), uint64_t(options.short_rate * 1e9), options.shuffled_tokens})
       identity_ = io::chain(identity_, part);
     if (options.mask_rate_end) identity_ = io::chain(identity_, uint64_t(*options.mask_rate_end * 1e9));
+    if (within() > 0) identity_ = io::chain(identity_, within());
     if (options.objective == Objective::kMaskedNext && documents < 2)
       throw Error("next-sentence prediction needs more than one document",
                   "an empty line ends a document; or `objective` mlm or mlm+sop", "objective");
@@ -131,8 +132,10 @@ class Source : public PretrainingSource {
     const std::string name = "the position in the data";
     const nlohmann::json json = io::parse_json(cursor, name);
     if (io::get_string(json, "pretraining", name) != fmt::format("{:016x}", identity_))
-      throw Error("the checkpoint's position is one in other shards or with other settings",
-                  "the same `data`, `seed`, `objective`, `max_length` and masking as the run had", "data");
+      throw Error(
+          "the checkpoint's position is one in other shards or with other settings",
+          "the same `data`, `seed`, `objective`, `max_length`, `random_within` and masking as the run had",
+          "data");
     const size_t epoch = io::get_size(json, "epoch", name);
     const size_t group = io::get_size(json, "group", name);
     const size_t next = io::get_size(json, "sequence", name, {}, std::numeric_limits<uint32_t>::max());
@@ -191,6 +194,7 @@ class Source : public PretrainingSource {
   };
 
   bool is_causal() const { return options_.objective == Objective::kCausal; }
+  size_t within() const { return options_.held_out ? 0 : options_.random_within; }
   // The held-out part is cut and masked the same in every epoch.
   uint64_t mask_epoch() const { return options_.held_out ? 0 : epoch_; }
 
@@ -208,7 +212,7 @@ class Source : public PretrainingSource {
     if (!(options_.short_rate >= 0 && options_.short_rate <= 1))
       throw Error(fmt::format("`short_rate` {} is not a share", options_.short_rate), "`short_rate` 0.1",
                   "short_rate");
-    return {options_.objective, options_.max_length - special, options_.short_rate};
+    return {options_.objective, options_.max_length - special, options_.short_rate, within()};
   }
 
   void start_epoch(uint64_t epoch) {

@@ -41,7 +41,8 @@ struct PretrainingOptions {
   std::optional<double> mask_rate_end = {};  // at the end of the run, to which it goes in a straight line
   size_t max_predictions = 0;                // masked in a sequence, at most; 0: no such limit
   bool whole_words = false;                  // mask all pieces of a word or none
-  double short_rate = 0.1;  // share of sequences that are shorter on purpose (not for causal)
+  size_t random_within = 0;  // a random pair's documents are at most so far from each other; 0: any two
+  double short_rate = 0.1;   // share of sequences that are shorter on purpose (not for causal)
   uint64_t seed = 0;
   uint64_t shuffled_tokens = uint64_t{1} << 27;  // text that is shuffled as one, or a shard if that is more
   // The held-out part: in the text's order, cut and masked the same in every epoch.

@@ -236,6 +236,12 @@ void Trainer::set_state(const nlohmann::json& state, const std::string& name) {
     return *found;
   };
   optimizer_.set_counters(part("optimiser"), name);
+  if (const auto then = state.find("options"); then != state.end() && then->is_object()) {
+    const std::string now(name_of(options_.method)), muon(name_of(OptimizerMethod::kMuon)),
+        before = then->contains("optimiser") ? io::get_string(*then, "optimiser", name) : now;
+    // Muon's first moments are of other gradients than Adam's, and its second are none.
+    if (before != now && (before == muon || now == muon)) optimizer_.forget_moments();
+  }
   best_step_ = io::get_size(part("best"), "step", name, {}, kMostSteps);
   best_result_ = io::get_number(part("best"), best_key(), name);
   evals_since_best_ = io::get_size(part("best"), "waited", name);

@@ -7,6 +7,7 @@
 
 #include "bertie/error.h"
 #include "io/json.h"
+#include "kernels/muon.h"
 #include "kernels/optimize.h"
 
 namespace bertie {
@@ -37,6 +38,22 @@ Optimizer::Optimizer(Learner& learner, const TrainOptions& options)
       v_(count_ * sizeof(float)),
       mean_(options.average > 0 ? count_ * sizeof(float) : 0) {
   check_update(options);
+  for (const Segment& s : learner.segments()) {
+    if (!goes_by_muon(s)) continue;
+    for (size_t which = 0; which < s.hidden.count; ++which) matrices_.push_back({&s, which});
+    workspace_floats_ = std::max(workspace_floats_, kernels::muon_workspace_floats(s.hidden));
+  }
+  workspaces_ = Block(workspace_floats_ * size_t(learner.team().threads()) * sizeof(float));
+}
+
+void Optimizer::forget_moments() {
+  kernels::clear(first_moments(), learner_.team());
+  kernels::clear(second_moments(), learner_.team());
+  moment_updates_ = 0;
+}
+
+bool Optimizer::goes_by_muon(const Segment& s) const {
+  return options_.method == OptimizerMethod::kMuon && s.hidden.count > 0 && s.rate > 0;
 }
 
 double Optimizer::norm() const {
@@ -53,7 +70,7 @@ StepTaken Optimizer::step(double rate, double norm) {
     return result;
   }
   in_a_row_ = 0;
-  ++updates_;
+  ++updates_, ++moment_updates_;
   // As PyTorch's clip_grad_norm_ has it, with the 1e-6 that keeps it from dividing by 0.
   update(rate, options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1);
   update_mean();
@@ -72,12 +89,12 @@ void Optimizer::update(double rate, double scale) {
   kernels::AdamStep step{
       .rate = rate, .beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .scale = scale};
   if (bias_correction) {
-    step.correction1 = 1 / (1 - std::pow(options_.beta1, double(updates_)));
-    step.correction2 = 1 / (1 - std::pow(options_.beta2, double(updates_)));
+    step.correction1 = 1 / (1 - std::pow(options_.beta1, double(moment_updates_)));
+    step.correction2 = 1 / (1 - std::pow(options_.beta2, double(moment_updates_)));
   }
   const std::span<float> p = learner_.parameters(), g = learner_.gradients();
   for (const Segment& s : learner_.segments()) {
-    if (s.rate == 0) continue;  // frozen
+    if (s.rate == 0 || goes_by_muon(s)) continue;  // frozen, or below
     step.rate = rate * s.rate;
     step.decay = s.decays ? options_.decay : 0;
     // LAMB's authors leave out what does not decay: a bias of 0 has no length to follow.
@@ -87,6 +104,19 @@ void Optimizer::update(double rate, double scale) {
         first_moments().subspan(s.first, s.count), second_moments().subspan(s.first, s.count),
         learner_.team());
   }
+  learner_.team().parallel_for(matrices_.size(), [&](size_t i, size_t worker) {
+    const auto [segment, which] = matrices_[i];
+    const Segment& s = *segment;
+    kernels::muon_update({.rate = rate * s.rate,
+                          .decay = s.decays ? options_.decay : 0,
+                          .scale = scale,
+                          .products = options_.bf16 ? kernels::Products::kAmx : kernels::Products::kFloat32},
+                         s.hidden, which, p.subspan(s.first, s.count), g.subspan(s.first, s.count),
+                         first_moments().subspan(s.first, s.count),
+                         workspaces_.as<float>() + worker * workspace_floats_);
+  });
+  for (const HiddenMatrix& m : matrices_)
+    if (m.which == 0) kernels::clear(g.subspan(m.segment->first, m.segment->count), learner_.team());
 }
 
 bool Optimizer::is_outlier(double norm, double& median) const {
@@ -107,6 +137,7 @@ nlohmann::ordered_json Optimizer::counters() const {
   return {{"updates", updates_},
           {"skipped", skipped_},
           {"skipped_in_a_row", in_a_row_},
+          {"moment_updates", moment_updates_},
           {"norms_seen", seen_},
           {"norms", std::vector<double>(norms_.begin(), norms_.begin() + ptrdiff_t(have))}};
 }
@@ -114,6 +145,7 @@ nlohmann::ordered_json Optimizer::counters() const {
 void Optimizer::set_counters(const nlohmann::json& counters, const std::string& name) {
   constexpr size_t kMost = size_t{1} << 53;
   updates_ = io::get_size(counters, "updates", name, {}, kMost);
+  moment_updates_ = io::get_size(counters, "moment_updates", name, updates_, kMost);
   skipped_ = io::get_size(counters, "skipped", name, {}, kMost);
   in_a_row_ = io::get_size(counters, "skipped_in_a_row", name, {}, kMost);
   seen_ = io::get_size(counters, "norms_seen", name, {}, kMost);

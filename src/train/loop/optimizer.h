@@ -1,5 +1,6 @@
 #pragma once
-// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimize.h has the formulas).
+// Optimizers over a learner's flat blocks: AdamW, BERT's Adam, LAMB (kernels/optimize.h
+// has the formulas), Muon (kernels/muon.h).
 //
 //   Optimizer optimizer(learner, options);
 //   const StepTaken taken = optimizer.step(rate);      // the gradients are 0 afterwards
@@ -15,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bertie/train.h"
 #include "core/arena.h"
@@ -47,23 +49,35 @@ class Optimizer {
 
   std::span<float> first_moments() { return {m_.as<float>(), count_}; }
   std::span<float> second_moments() { return {v_.as<float>(), count_}; }
+  // As at a run's start: moments that another method left are of no use.
+  void forget_moments();
   // The running mean of the parameters; empty where none is kept. Whoever sets the parameters sets it.
   std::span<float> mean() { return {mean_.as<float>(), options_.average > 0 ? count_ : 0}; }
   nlohmann::ordered_json counters() const;
   void set_counters(const nlohmann::json& counters, const std::string& name);
 
  private:
+  struct HiddenMatrix {
+    const Segment* segment;
+    size_t which;  // of its stack
+  };
+
   bool is_outlier(double norm, double& median) const;
   void remember(double norm);
   void update(double rate, double scale);
   void update_mean();
+  bool goes_by_muon(const Segment& segment) const;
 
   static constexpr size_t kNorms = 64, kEnough = 16;
   Learner& learner_;
   TrainOptions options_;
   size_t count_;
   Block m_, v_, mean_;
+  std::vector<HiddenMatrix> matrices_;  // that go by Muon
+  size_t workspace_floats_ = 0;         // what the largest of them needs
+  Block workspaces_;                    // of each thread
   uint64_t updates_ = 0, skipped_ = 0;
+  uint64_t moment_updates_ = 0;  // since the moments began
   size_t in_a_row_ = 0;
   std::array<double, kNorms> norms_{};  // a ring: the last norm is at (seen_ − 1) % kNorms
   uint64_t seen_ = 0;

@@ -59,7 +59,7 @@ std::string_view name_of(Schedule schedule) {
 }
 
 std::string_view name_of(OptimizerMethod method) {
-  constexpr std::string_view kNames[] = {"adamw", "bert-adam", "lamb"};
+  constexpr std::string_view kNames[] = {"adamw", "bert-adam", "lamb", "muon"};
   return kNames[size_t(method)];
 }
 
