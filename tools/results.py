@@ -7,23 +7,28 @@
     tools/results.py … --peer .venv/bin/python --speed                  # what an epoch takes, beside PyTorch
     tools/results.py --work DIR --table                                 # the table of what is done
 
-TASKS holds glue/, conll2003/ and squad/; MODELS holds bert-base-uncased, bert-base-cased and all-MiniLM-L6-v2. A row
-that was stopped goes on where it was. Needs nothing but Python and build/bertie; for --peer the packages of
+TASKS holds glue/, conll2003/ and squad/; MODELS holds bert-base-uncased, bert-base-cased and all-MiniLM-L6-v2.
+bertie-mini is the one of this folder, beside its shape with random weights. A row that was stopped goes on where it was. Needs nothing but Python and build/bertie; for --peer the packages of
 bench/peers/requirements.txt.
 """
 import argparse
 import json
 import pathlib
 import platform
+import random
+import shutil
 import statistics
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE, CASED, MINI = "bert-base-uncased", "bert-base-cased", "all-MiniLM-L6-v2"
+BOX, RANDOM = "bertie-mini", "bertie-mini's shape, random weights"
 THREE = ["--seeds", "3"]
 BF16 = ["--bf16"]
+SMALL = [*BF16, "--rate", "3e-4"]
 QUICK = ["--epochs", "1", "--batch", "64"]
 
 
@@ -64,6 +69,13 @@ ROWS = {
     "minilm-stsb": glue("STS-B", MINI, "pair", [*THREE, "--epochs", "3"], ["pearson", "spearman"], peer="stsb"),
     "minilm-conll": conll(MINI, [*THREE, "--epochs", "3"], peer="conll"),
     "minilm-sst2": glue("SST-2", MINI, "classify", [*THREE, "--epochs", "3"], ["accuracy"], first=20_000, peer="sst2"),
+    **{f"{short}-{name}": row for short, model, more in [("box", BOX, ["--baseline"]), ("random", RANDOM, [])] for name, row in {
+        "sst2": glue("SST-2", model, "classify", [*SMALL, "--epochs", "3", "--batch", "64"], ["accuracy"]),
+        "mrpc": glue("MRPC", model, "pair", [*SMALL, "--epochs", "5", "--batch", "32", *more], ["accuracy", "f1"]),
+        "stsb": glue("STS-B", model, "pair", [*SMALL, "--epochs", "5", "--batch", "32", *more],
+                     ["pearson", "spearman"]),
+        "conll": conll(model, [*SMALL, "--epochs", "5", "--batch", "32"]),
+    }.items()},
     "sst2-teacher": glue("SST-2", BASE, "classify", [*BF16, *QUICK, "--rate", "4e-5", "--freeze", "4"], ["accuracy"]),
     "sst2-student": glue("SST-2", "4 layers, taught", "classify", [*BF16, *QUICK, "--rate", "6e-5", "--layers", "4"],
                          ["accuracy"], teacher="sst2-teacher"),
@@ -78,6 +90,44 @@ def cpu():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+def random_weights(out):
+    """A folder like bertie-mini's with random weights: normal, deviation 0.02."""
+    if (out / "model.safetensors").exists():
+        return
+    box = ROOT / "models" / BOX
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(box / name, out)
+    with open(box / "model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    header.pop("__metadata__", None)
+    numbers, tensors, at, data = random.Random(1), {}, 0, []
+    for name, about in header.items():
+        size = 1
+        for n in about["shape"]:
+            size *= n
+        if len(about["shape"]) == 2:
+            values = [numbers.gauss(0, 0.02) for _ in range(size)]
+        else:
+            values = [float(name.endswith("LayerNorm.weight"))] * size
+        data.append(struct.pack(f"<{size}f", *values))
+        tensors[name] = {"dtype": "F32", "shape": about["shape"], "data_offsets": [at, at + 4 * size]}
+        at += 4 * size
+    text = json.dumps(tensors).encode()
+    begun = out / "model.part"
+    begun.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
+    begun.rename(out / "model.safetensors")
+
+
+def folder_of(model, a):
+    if model == BOX:
+        return ROOT / "models" / BOX
+    if model == RANDOM:
+        random_weights(a.work / "random-weights")
+        return a.work / "random-weights"
+    return a.models / model
 
 
 def run_row(name, a):
@@ -100,7 +150,7 @@ def run_row(name, a):
         train.write_text("\n".join(lines[:row.first + 1]) + "\n", encoding="utf-8")  # and the header
     resume = ["--resume"] if (out / "run").exists() else []
     start = ["distill", row.kind, "--teacher", a.work / row.teacher] if row.teacher else \
-        ["finetune", row.kind, "-m", a.models / row.model]
+        ["finetune", row.kind, "-m", folder_of(row.model, a)]
     command = [a.bertie, *start, "--train", train, "--dev", data / row.dev, "-o", out, "--threads", a.threads, *row.options,
                *resume]
     print(f"{name}: {' '.join(map(str, command))}", file=sys.stderr)

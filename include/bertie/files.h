@@ -37,8 +37,9 @@ class BERTIE_API ModelFiles {
   // A folder; or one file of it, for what is loaded from one file: a config.json, a vocab.txt. Nothing is
   // read until something is loaded.
   ModelFiles(const std::filesystem::path& folder_or_file);
-  // The same; or the name of a model that is part of the program (embedded_models in hub.h), or of one in the
-  // cache of Hub::from_environment(), as find_model resolves it: throws Error where there is none of them.
+  // The name of a model that is part of the program (embedded_models in hub.h); else a folder or a file,
+  // as above; or the name of one in the cache of Hub::from_environment(), as find_model resolves it: throws
+  // Error where there is none.
   ModelFiles(const std::string& path_or_name);
   ModelFiles(const char* path_or_name);
   explicit ModelFiles(std::shared_ptr<const Source> source);

@@ -37,7 +37,7 @@ BERTIE_API std::filesystem::path find_model(const std::string& name_or_folder,
                                             const Hub& hub = Hub::from_environment());
 
 // Names of the models that are part of the program, and need no file: bertie-mini, and below it what was
-// fine-tuned from it. Where a folder has such a name, the folder is meant.
+// fine-tuned from it. A folder of such a name is meant by ./NAME.
 BERTIE_API std::vector<std::string> embedded_models();
 
 struct PullProgress {

@@ -2,9 +2,9 @@
 // The models that are part of the program: the files of models/ as they were when it was built, mapped with
 // it.
 //
-// bertie-mini is a language model. A folder below it (there is none yet) has a head for a task and the few
-// layers that learned it; the rest it shares with bertie-mini, whose weights it knows as the shard
-// base.safetensors.
+// bertie-mini is a language model. A folder below it has a head for a task, and what the task changed of the
+// weights, cut to a low rank (model/low_rank.h); the rest it shares with bertie-mini, whose weights it knows
+// as the shard base.safetensors.
 #include <optional>
 #include <span>
 #include <string>

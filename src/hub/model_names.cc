@@ -7,9 +7,9 @@ namespace bertie {
 namespace {
 
 ModelFiles resolve(const std::string& path_or_name) {
+  if (const std::optional<ModelFiles> embedded = hub::embedded_model(path_or_name)) return *embedded;
   std::error_code error;
   if (std::filesystem::exists(path_or_name, error)) return std::filesystem::path(path_or_name);
-  if (const std::optional<ModelFiles> embedded = hub::embedded_model(path_or_name)) return *embedded;
   return find_model(path_or_name);
 }
 

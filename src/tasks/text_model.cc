@@ -141,7 +141,8 @@ void TextModel::State::require(Head head) const {
   if (model().has(head)) return;
   std::string can;
   for (Head other : kHeads)
-    if (model().has(other)) can += fmt::format("; this one can {}", name_of(other).verb);
+    if (model().has(other))
+      can += fmt::format("{}{}", can.empty() ? "; this one can " : ", ", name_of(other).verb);
   if (can.empty() && !model().config().causal()) can = "; this one has no head, but it gives vectors (embed)";
   const std::string& architecture = model().config().architecture;
   throw Error(fmt::format("this checkpoint{} cannot {}",

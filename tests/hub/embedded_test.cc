@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "support/temp_folder.h"
+
 namespace bertie::hub {
 namespace {
 
@@ -30,6 +34,17 @@ TEST(Embedded, AModelHasItsOwnFolderAlone) {
   EXPECT_EQ(mini->list(), (std::vector<std::string>{"config.json", "model.safetensors", "vocab.txt"}));
   EXPECT_EQ(mini->read("config.json").text(), "base");
   EXPECT_EQ(embedded_model("minimal", files())->list(), std::vector<std::string>{"config.json"});
+}
+
+TEST(Embedded, AFolderOfItsNameDoesNotHideIt) {
+  const test::TempFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  std::filesystem::create_directory("bertie-mini");
+  EXPECT_FALSE(ModelFiles("bertie-mini").folder());
+  EXPECT_TRUE(ModelFiles("bertie-mini").is_model());
+  EXPECT_TRUE(ModelFiles("./bertie-mini").folder());
+  std::filesystem::current_path(before);
 }
 
 TEST(Embedded, AHeadSharesWhatItDoesNotHave) {

@@ -34,6 +34,8 @@ def main():
         raise SystemExit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:
         log = [json.loads(line) for line in file]
+    if not any("tokens" in entry for entry in log):
+        raise SystemExit(f"{sys.argv[1]} has no line with tokens: it is no log of a run, or of one that has just begun")
     steps = {entry["step"]: entry["tokens"] for entry in log if "tokens" in entry}
     learned = lambda key, scale=1: [(e["tokens"], scale * e[key]) for e in log if "tokens" in e and key in e]
 

@@ -72,6 +72,8 @@ def main():
             own[f"{stem}.lora_B.weight"] = u[:, :rank] * root
         else:
             own[name] = array
+    if not own:
+        raise SystemExit(f"{finetuned} is {base}: nothing of it changed")
     where.update(dict.fromkeys(own, "head.safetensors"))
     out.mkdir(parents=True, exist_ok=True)
     write(own, out / "head.safetensors")
@@ -80,7 +82,7 @@ def main():
         json.dumps({"metadata": {"total_size": size}, "weight_map": dict(sorted(where.items()))}, indent=1) + "\n")
     shutil.copy(finetuned / "config.json", out)
     print(f"{out}: {len(own)} tensors, {(out / 'head.safetensors').stat().st_size / 1e6:.2f} MB; "
-          f"rank {rank} leaves out {100 * numpy.mean(lost):.1f}% of what changed (mean of squares)")
+          f"rank {rank} leaves out {100 * numpy.mean(lost or [0]):.1f}% of what changed (mean of squares)")
 
 
 if __name__ == "__main__":

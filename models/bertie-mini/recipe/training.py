@@ -3,9 +3,11 @@
 
     training.py LOG... > training.jsonl
 
-Steps and tokens go on counting; of the lines that are no evaluations at most 300 stay, each the mean of its neighbours.
+Where a run's folder still has its last checkpoint, that says how long it was; else its log's last line does. A training.jsonl may
+be the first LOG. Steps and tokens go on counting; of the lines that are no evaluations at most 300 stay, each the mean of its neighbours.
 """
 import json
+import pathlib
 import sys
 
 MOST = 300
@@ -33,6 +35,10 @@ def main():
                     points.append(entry)
                 else:
                     evaluations.append(entry)
+        state = pathlib.Path(name).parent / "last" / "state.json"
+        if state.exists():
+            at_end = json.loads(state.read_text())
+            last_step, last_tokens = at_end["step"], at_end["tokens"]
         steps += last_step
         tokens += last_tokens
     size = max(1, -(-len(points) // MOST))
