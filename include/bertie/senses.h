@@ -35,8 +35,8 @@ struct BERTIE_API Senses {
   // The layer at which clusters are most distinct; `layers` where there are fewer than three places.
   size_t clearest_layer() const;
   // A group for each place, numbered in the order they come: places are joined by the mean cosine between
-  // groups, and as many groups are kept as are the most distinct (by their silhouette). Two places are two
-  // groups.
+  // groups, and as many groups are kept as are the most distinct (by their silhouette), at least two: whether
+  // they are senses the cosines between them say.
   std::vector<size_t> clusters(size_t layer) const;
   // How distinct these groups are: the mean silhouette over cosines, from -1 to 1.
   double silhouette(size_t layer, const std::vector<size_t>& groups) const;
@@ -51,5 +51,7 @@ struct BERTIE_API Senses {
 BERTIE_API Senses senses(const TextModel& model, std::string_view word, const Texts& texts,
                          size_t most_places = SIZE_MAX);
 BERTIE_API Senses senses(const TextModel& model, std::string_view word, TextList texts);
+// Whether the word is in a text, as senses() looks for it.
+BERTIE_API bool has_word(std::string_view text, std::string_view word);
 
 }  // namespace bertie

@@ -20,10 +20,10 @@ constexpr const char* kFolder =
 constexpr std::string_view kGive = "--model NAME (after bertie pull NAME) or --model DIR";
 
 // What each work takes: a head, the embedded model that has it, where it is there; else what no embedded
-// model does, and how to get one that does.
+// model does, one of the hub that does it, and how to train one.
 struct Needs {
   std::optional<Head> head;
-  std::string_view embedded, cannot = {}, get = {};
+  std::string_view embedded, cannot = {}, known = {}, train = {};
 };
 Needs needs_of(Work work) {
   switch (work) {
@@ -35,18 +35,19 @@ Needs needs_of(Work work) {
       return {Head::kNextSentence, "bertie-mini"};
     case Work::kClassify:
       return {Head::kClassify, "bertie-mini/sentiment", "give labels to texts",
-              "bertie finetune classify --train TEXTS.tsv -o labels makes one, then --model labels"};
+              "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+              "bertie finetune classify --train TEXTS.tsv -o labels"};
     case Work::kTag:
-      return {Head::kTag, "bertie-mini/entities", "name entities",
-              "bertie finetune tag --train WORDS.conll -o entities makes one, then --model entities"};
+      return {Head::kTag, "bertie-mini/entities", "name entities", "dslim/bert-base-NER",
+              "bertie finetune tag --train WORDS.conll -o entities"};
     case Work::kPair:
-      return {Head::kClassify, "", "judge pairs of texts",
-              "bertie finetune pair --train PAIRS.tsv -o pairs makes one, then --model pairs"};
+      return {Head::kClassify, "", "judge pairs of texts", "cross-encoder/ms-marco-MiniLM-L6-v2",
+              "bertie finetune pair --train PAIRS.tsv -o pairs"};
     case Work::kAnswer:
-      return {Head::kAnswer, "", "answer questions",
-              "bertie finetune answer --train QUESTIONS.json -o answers makes one, then --model answers"};
+      return {Head::kAnswer, "", "answer questions", "deepset/roberta-base-squad2",
+              "bertie finetune answer --train QUESTIONS.json -o answers"};
     case Work::kWrite:
-      return {Head::kCausalLm, "", "write", "bertie pull gpt2, then --model gpt2"};
+      return {Head::kCausalLm, "", "write", "openai-community/gpt2"};
   }
   return {{}, "bertie-mini"};
 }
@@ -95,8 +96,12 @@ std::string model_name(const Settings& settings, Work work) {
   if (is_embedded(work)) return std::string(needs.embedded);
   if (needs.cannot.empty() || embedded_models().empty())
     throw UsageError("no model was given", fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive));
-  throw UsageError(fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),
-                   fmt::format("{}; or {}", needs.get, kGive));
+  throw UsageError(
+      fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),
+      fmt::format("bertie pull {0}, then --model {0}{1}", needs.known,
+                  needs.train.empty()
+                      ? ""
+                      : fmt::format("; or train one, from what bertie brings: {}", needs.train)));
 }
 
 ModelFiles tokenizer_files(const Settings& settings) {

@@ -349,7 +349,8 @@ std::vector<Command> other_commands() {
            "Finds WORD in each TEXT, each line of each FILE, or each line of standard input, and compares "
            "its vectors there, layer by layer, where a static vector would be the same everywhere. Three "
            "places or more are grouped into senses by their vectors after the layer at which groups are "
-           "most distinct, and drawn in the plane in which they differ most.\n\n"
+           "most distinct, and drawn in the plane in which they differ most. Lines without WORD are left out; "
+           "of more than 500 places there would be no end of comparing, and they are an error.\n\n"
            "With --json one object: word, places with text, start, end, word, group, x and y, layer, "
            "silhouette, and cosines for each layer, the embeddings first.",
        .options = {file_option(),

@@ -74,8 +74,8 @@ struct Settings {
   std::vector<std::string> runs;           // serve, view
   std::optional<int> schedule, optimizer;  // Schedule, OptimizerMethod
   std::optional<std::string> time_limit, token_limit, save_every;
-  std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, keep, patience,
-      log_every;
+  std::optional<size_t> batch, accumulate, steps, eval_every, eval_sequences, max_predictions, random_within,
+      keep, patience, log_every;
   std::optional<double> rate, warmup, cooldown, beta2, average, eps, decay, clip, outlier, dropout, mask_rate,
       mask_rate_end;
   bool resume = false, recompute = false, bf16 = false, whole_word = false;
@@ -199,11 +199,14 @@ struct Invocation {
 // Throws UsageError, with the nearest right name for a wrong one. Stops at --help and --version.
 Invocation parse(const std::vector<std::string>& arguments);
 
-// Whether all of a text is a number, and which.
+// Whether all of a text is a number, and which. Any other text ("5m") leaves `value` as it was.
 template <class Number>
 bool read_number(std::string_view text, Number& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  value = number;
+  return true;
 }
 
 // The options that hold within a command: its own, then the general ones that it does not give a meaning of

@@ -164,7 +164,8 @@ std::vector<Command> task_commands() {
            "pseudo-log-likelihood), for GPT-2 it is judged by those before it. One text shows every token "
            "and what would have been likelier; several TEXTs are ranked, the likeliest first; of a FILE "
            "the perplexity of each line and of all. Words with a chance below one in a thousand are "
-           "marked. A FILE may be a table (.csv, .tsv, .jsonl, .json).\n\n"
+           "marked where something else is 100 times as likely. A FILE may be a table (.csv, .tsv, .jsonl, "
+           ".json).\n\n"
            "With --json, an object a text: index, text, log_probability, perplexity and scores, a token "
            "each.",
        .options = chapters(
@@ -242,7 +243,7 @@ std::vector<Command> task_commands() {
              {.name = "group",
               .argument = "HOW",
               .help = "how pieces become entities",
-              .standard = "simple",
+              .standard = "simple; without --model first",
               .to = &Settings::group,
               .choices = {{"none", "every piece by itself", int(Aggregation::kNone)},
                           {"simple", "neighbors with the same label", int(Aggregation::kSimple)},

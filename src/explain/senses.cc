@@ -29,13 +29,19 @@ std::u32string small_letters(std::string_view text) {
 }
 
 bool in_word(char32_t c) { return !text::is_whitespace(c) && (text::flags(c) & text::kPunct) == 0; }
+// Whether a word may end between these two: Chinese, Japanese and Korean are written without spaces.
+bool is_border(char32_t left, char32_t right) {
+  return !in_word(left) || !in_word(right) || (text::flags(left) & text::kCjk) != 0 ||
+         (text::flags(right) & text::kCjk) != 0;
+}
 
 // Where the word stands, and nothing but the word.
 std::vector<Offset> exact_places(const std::u32string& text, const std::u32string& word) {
   std::vector<Offset> places;
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) {
     const size_t end = at + word.size();
-    if ((at == 0 || !in_word(text[at - 1])) && (end == text.size() || !in_word(text[end])))
+    if ((at == 0 || is_border(text[at - 1], text[at])) &&
+        (end == text.size() || is_border(text[end - 1], text[end])))
       places.push_back({uint32_t(at), uint32_t(end)});
   }
   return places;
@@ -54,6 +60,11 @@ std::vector<Offset> places_of_forms(const std::u32string& text, const std::u32st
     if (same >= needed && end - at <= word.size() + 4) places.push_back({uint32_t(at), uint32_t(end)});
   }
   return places;
+}
+
+std::vector<Offset> places_of(const std::u32string& text, const std::u32string& word) {
+  std::vector<Offset> places = exact_places(text, word);
+  return places.empty() ? places_of_forms(text, word) : places;
 }
 
 // The mean over the tokens that are a part of the place.
@@ -193,15 +204,13 @@ std::vector<float> Senses::plane(size_t layer) const {
 Senses senses(const TextModel& model, std::string_view word, const Texts& texts, size_t most_places) {
   const std::u32string wanted = small_letters(word);
   if (wanted.empty() || !std::ranges::any_of(wanted, in_word))
-    throw Error("there is no word to look for", "", "word");
+    throw Error("there is no word to look for", "a word of letters or digits, such as bank", "word");
   const Config& config = model.model().config();
   Senses out{.places = {}, .layers = config.depth(), .dimension = 0, .vectors = {}};
   std::vector<std::vector<float>> by_layer(out.layers + 1);
   const auto worker = TextModelAccess::worker(model);
   for (size_t i = 0; i < texts.size(); ++i) {
-    const std::u32string text = small_letters(texts[i]);
-    std::vector<Offset> places = exact_places(text, wanted);
-    if (places.empty()) places = places_of_forms(text, wanted);
+    const std::vector<Offset> places = places_of(small_letters(texts[i]), wanted);
     if (places.empty())
       throw Error(
           fmt::format("text {} does not have the word {}: {}", i + 1, io::quote(word), io::quote(texts[i])),
@@ -236,6 +245,11 @@ Senses senses(const TextModel& model, std::string_view word, const Texts& texts,
 
 Senses senses(const TextModel& model, std::string_view word, TextList texts) {
   return senses(model, word, Texts(texts));
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const std::u32string wanted = small_letters(word);
+  return !wanted.empty() && !places_of(small_letters(text), wanted).empty();
 }
 
 }  // namespace bertie

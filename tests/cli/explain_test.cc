@@ -411,9 +411,9 @@ TEST(Demo, FitsEightyColumnsAndSaysHowToGoOn) {
   expect_says(alone, "Your turn: ");
   const Result with_model =
       run({"demo"}, {.environment = {{"BERTIE_MODEL", model.name()}, {"COLUMNS", "80"}}});
-  expect_says(with_model, "$ bertie attend \"The bank deposited the money near the river bank.\"\n");
+  expect_says(with_model, "$ bertie attend \"Mary said that she had lost her book.\"\n");
   expect_says(with_model, "layer 2 of 2, mean of 2 heads");
-  expect_says(run({"demo", "-m", model.name()}), "$ bertie attend --model " + model.name() + " \"The bank ");
+  expect_says(run({"demo", "-m", model.name()}), "$ bertie attend --model " + model.name() + " \"Mary said ");
   for (const Result& r : {alone, with_model}) expect_fits(r, 80);
 }
 

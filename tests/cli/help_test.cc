@@ -151,9 +151,9 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
       {{"bench", "encod"}, "not \"encod\"", "bertie bench encode"},
       {{"completion", "tcsh"}, "bash, zsh, fish", "bertie completion"},
       {{"attend"}, "needs a text", "bertie attend --model DIR"},
-      {{"classify", "hello"}, "the one that bertie brings cannot give labels", "bertie finetune classify"},
-      {{"tag", "hello"}, "the one that bertie brings cannot name entities", "bertie finetune tag"},
-      {{"generate", "hello"}, "the one that bertie brings cannot write", "bertie pull gpt2"},
+      {{"pair", "one", "two"}, "the one that bertie brings cannot judge pairs", "bertie finetune pair"},
+      {{"answer", "who?", "me"}, "the one that bertie brings cannot answer", "bertie finetune answer"},
+      {{"generate", "hello"}, "the one that bertie brings cannot write", "bertie pull openai-community/gpt2"},
       {{"tokenize", "--stride", "4", "hello"}, "--max-length", "--max-length 128 --stride 4"},
       {{"tokenize", "--cased", "hello"}, "--cased", "--vocab vocab.txt --cased"},
       {{"tokenize", "--vocab", "tokenizer.json", "--cased", "hello"}, "tokenizer.json", "leave out --cased"},
@@ -173,6 +173,13 @@ TEST(Usage, WrongCommandLinesEndWithTwoAndSayWhatToTry) {
     EXPECT_TRUE(said[1].starts_with("  try: ")) << r.err;
     EXPECT_NE(said[1].find(wrong.hint), std::string::npos) << r.err;
   }
+}
+
+TEST(Usage, WhatTheModelInTheBoxCanDoNeedsNoModel) {
+  const Result praise = run({"classify", "A warm and funny film."}),
+               names = run({"tag", "Maria lives in Berlin."});
+  EXPECT_NE(praise.out.find("positive   9"), std::string::npos) << praise.out << praise.err;
+  EXPECT_NE(names.out.find("[Maria PER] lives in [Berlin LOC]"), std::string::npos) << names.out << names.err;
 }
 
 TEST(Usage, OptionsMayStandBeforeTheCommandAndAfterItsWordsInEverySpelling) {

@@ -110,7 +110,7 @@ TEST_F(Pretrain, EveryObjectiveAndMethodRuns) {
   for (const std::string objective : {"mlm", "mlm+nsp", "mlm+sop"})
     EXPECT_EQ(run(arguments(objective, {"--steps", "3", "--objective", objective, "-q"})).code, 0)
         << objective;
-  for (const std::string method : {"adamw", "bert-adam", "lamb"})
+  for (const std::string method : {"adamw", "bert-adam", "lamb", "muon"})
     EXPECT_EQ(run(arguments(method, {"--steps", "3", "--optimizer", method, "-q"})).code, 0) << method;
   for (const std::string schedule : {"linear", "bert-linear", "cosine", "constant", "stable"})
     EXPECT_EQ(run(arguments(schedule, {"--steps", "3", "--schedule", schedule, "-q"})).code, 0) << schedule;
@@ -134,6 +134,12 @@ TEST_F(Pretrain, LimitsByTokensAndTime) {
   std::replace(few.begin(), few.end(), std::string("1k"), std::string("0.3s"));
   few[6] = folder_ / "time";
   EXPECT_GE(json::parse(run(few).out)["seconds"], 0.3);
+}
+
+TEST_F(Pretrain, ATimeBetweenCheckpointsIsNotANumberOfSteps) {
+  ASSERT_EQ(run(arguments("run", {"--save-every", "2m", "-q"})).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "run/step-000018")) << "of 20 steps: 2m are two minutes";
+  EXPECT_TRUE(fs::exists(folder_ / "run/step-000020"));
 }
 
 // To step 60 at once, and to somewhere, kill -9, and on to 60: the same file, byte for byte.
@@ -261,7 +267,7 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails({"pretrain", "--data", data, "--size", "tiny"}, 2, "--out run");
   fails({"pretrain", "--data", data, "--out", out, "--size", "tinny"}, 2, "--size tiny");
   fails(arguments("x", {"--schedule", "lineer"}), 2, "--schedule linear");
-  fails(arguments("x", {"--optimizer", "sgd"}), 2, "adamw, bert-adam, lamb");
+  fails(arguments("x", {"--optimizer", "sgd"}), 2, "adamw, bert-adam, lamb, muon");
   fails(arguments("x", {"--time", "5"}), 2, "a time with its unit");
   fails(arguments("x", {"--tokens", "many"}), 2, "500M");
   fails(arguments("x", {"--save-every", "often"}), 2, "a time with its unit");

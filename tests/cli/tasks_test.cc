@@ -73,6 +73,9 @@ TEST(Score, ShowsEveryTokenOfOneTextAndRanksSeveral) {
   const std::vector<std::string> shown = lines(ranked.out);
   ASSERT_EQ(shown.size(), 6u) << ranked.out;  // heading, three, nothing, the sum
   for (size_t i = 2; i < 4; ++i) EXPECT_LE(std::stod(shown[i - 1]), std::stod(shown[i])) << ranked.out;
+  const Result none = run({"score", "-m", golden("fill-mask-bert"), ""});
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.err.find("no text to read"), std::string::npos) << none.err;
   const Result file = run({"score", "-m", golden("text-generation-gpt2"), "-f", "-"},
                           {.input = texts[0] + "\n" + texts[1] + "\n"});
   EXPECT_EQ(file.code, 0) << file.err;
@@ -91,6 +94,24 @@ TEST(Senses, ShowsPlacesLayersAndAMap) {
   const Result two = run({"senses", "-m", model, "bank", "bank", "a bank"});
   EXPECT_EQ(two.out.find("in the plane"), std::string::npos) << "two are no picture";
   EXPECT_NE(run({"senses", "-m", model, "bank", "a bank"}).err.find("one place"), std::string::npos);
+  EXPECT_NE(run({"senses", "-m", model, "bank", ""}).err.find("no text"), std::string::npos);
+  const std::string lines = "a bank\nno such word\nthe bank\n";
+  const Result file = run({"senses", "-m", model, "bank", "-f", "-"}, {.input = lines});
+  EXPECT_EQ(file.code, 0) << file.err;
+  EXPECT_NE(file.err.find("1 of 3 texts do not have the word"), std::string::npos) << file.err;
+  EXPECT_NE(run({"senses", "-m", model, "--strict", "bank", "-f", "-"}, {.input = lines}).err.find("text 2"),
+            std::string::npos);
+  const Result unnamed = run({"senses", "-m", model, "--json", "bank"}, {.input = lines});
+  EXPECT_EQ(unnamed.code, 0) << "standard input is no more typed than a file: " << unnamed.err;
+  const json places = objects(unnamed).at(0)["places"];
+  EXPECT_EQ(places.at(0)["text"], 0);
+  EXPECT_EQ(places.at(1)["text"], 2) << "of all lines";
+  std::string far = "a bank";
+  for (int i = 0; i < 1000; ++i) far += " and";
+  const Result over = run({"senses", "-m", model, "bank", "-f", "-"}, {.input = lines + far + "\n"});
+  EXPECT_EQ(over.code, 1);
+  EXPECT_NE(over.err.find(":4: 1"), std::string::npos) << over.err;
+  EXPECT_NE(over.out.find("in 2 places"), std::string::npos) << over.out;
   EXPECT_NE(run({"senses", "-m", model}).err.find("needs a word"), std::string::npos);
   EXPECT_NE(run({"senses", "-m", model, "--layer", "9", "bank", "bank bank"}).err.find("no layer 9"),
             std::string::npos);

@@ -33,6 +33,9 @@ TEST(Senses, FindTheWordInAnyLettersAndItsFormsWhereItIsNot) {
             (Words{"0carried", "0carries"}));
   EXPECT_EQ(words_of(senses(m, "river bank", {"the River bank and the bank"})), (Words{"0River bank"}));
   EXPECT_EQ(words_of(senses(m, "ö", {"Ö und ö, öl"})), (Words{"0Ö", "0ö"}));
+  EXPECT_EQ(words_of(senses(m, "銀行", {"銀行に行く"})), (Words{"0銀行"})) << "no spaces between words";
+  EXPECT_TRUE(has_word("two banks", "bank"));
+  EXPECT_FALSE(has_word("a river", "bank") || has_word("a river", ""));
   expect_error("text 2 does not have the word \"bank\"", [&] { senses(m, "bank", {"a bank", "a river"}); });
   expect_error("no word", [&] { senses(m, " . ", {"a ."}); });
   std::string long_text = "bank";

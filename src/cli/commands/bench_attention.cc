@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -22,23 +21,16 @@ constexpr size_t kShortest = 128, kLongest = 16384;
 constexpr double kSeconds = 0.2, kLongCall = 2, kPeakSeconds = 0.004;
 constexpr int kPeaks = 25;
 
-// Peak resident size of this process, from now on. Linux counts anew when 5 is written to clear_refs.
+// Peak resident size of this process, from now on.
 class ResidentPeak {
  public:
   ResidentPeak() {
-    std::ofstream reset("/proc/self/clear_refs");
-    if (reset << "5" << std::flush) before_ = peak();
+    if (count_resident_peak_anew()) before_ = resident_peak();
   }
   std::optional<size_t> growth() const {
-    const std::optional<size_t> now = peak();
+    const std::optional<size_t> now = resident_peak();
     if (!before_ || !now) return std::nullopt;
     return *now - std::min(*before_, *now);
-  }
-  static std::optional<size_t> peak() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-      if (size_t kib = 0; std::sscanf(line.c_str(), "VmHWM: %zu kB", &kib) == 1) return kib * 1024;
-    return std::nullopt;
   }
 
  private:
@@ -117,7 +109,7 @@ AttentionPoint measure_point(const Mechanism& mechanism, const AttentionShape& s
           .pairs = ready.pairs,
           .memory_bytes = workspace.memory() + saved.log_sums.size() * sizeof(float) + ready.table_bytes,
           .resident_growth_bytes = resident.growth(),
-          .resident_peak_bytes = ResidentPeak::peak()};
+          .resident_peak_bytes = resident_peak()};
 }
 
 struct Task {

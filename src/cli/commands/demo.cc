@@ -39,7 +39,7 @@ const std::vector<Screen>& screens() {
       {"Who and where",
        "Fine-tuned, it names people, places and organizations.",
        Work::kTag,
-       {{"tag", "Angela Merkel met Barack Obama in Berlin, and flew to New York for the United Nations."}}},
+       {{"tag", "Barack Obama spoke to the European Parliament in Brussels."}}},
       {"Praise or complaint",
        "Or it tells whether somebody liked a film.",
        Work::kClassify,
@@ -56,9 +56,10 @@ const std::vector<Screen>& screens() {
        {{"senses", "bank", "He sat on the bank of the river.", "The boat came near the bank of the stream.",
          "The bank lent him some money.", "The president of the bank said that prices would rise."}}},
       {"Who looks at whom",
-       "One head of many. A row says how much a token looks at each other one.",
+       "One head of many. A row says how much a token looks at each other one: \"she\" and \"her\" look at "
+       "Mary.",
        Work::kRead,
-       {{"attend", "--layer", "4", "--head", "4", "The bank deposited the money near the river bank."}}}};
+       {{"attend", "--layer", "1", "--head", "7", "Mary said that she had lost her book."}}}};
   return all;
 }
 
@@ -85,7 +86,10 @@ std::vector<Screen> screens_for(const Settings& settings) {
     if (head && !model.can(*head)) continue;
     for (std::vector<std::string>& words : screen.commands) {
       // Which head shows something is known of the embedded model alone.
-      if (words[0] == "attend") words = {words.front(), words.back()};
+      if (words[0] == "attend") {
+        words = {words.front(), words.back()};
+        screen.about = "A row says how much a token looks at each other one, by the mean of a layer's heads.";
+      }
       if (const size_t at = words.back().find(kMask); at != std::string::npos && mask >= 0)
         words.back().replace(at, kMask.size(), model.tokenizer().token(mask));
       if (settings.model) words.insert(words.begin() + 1, {"--model", *settings.model});
@@ -103,14 +107,16 @@ class Show {
         count_(count),
         waits_(is_terminal(0) && is_terminal(1)) {}
 
-  void title(std::string_view text) {
-    if (number_ > 0) wait();
+  // False: somebody has seen enough.
+  bool title(std::string_view text) {
+    if (number_ > 0 && !goes_on()) return false;
     ++number_;
     print("{}{} {}\n", number_ > 1 ? "\n" : "", style_.dim(fmt::format("{}/{}", number_, count_)),
           style_.bold(text));
+    return true;
   }
-  void run(const Screen& screen) {
-    title(screen.title);
+  bool run(const Screen& screen) {
+    if (!title(screen.title)) return false;
     print(wrap(screen.about, std::min(output_width(), kMostWidth)));
     for (const std::vector<std::string>& command : screen.commands) {
       print("\n{}\n", style_.accent(line_of(command)));
@@ -119,14 +125,17 @@ class Show {
       invocation.settings.quiet = true;
       invocation.command->run(invocation.settings);
     }
+    return true;
   }
 
  private:
-  void wait() const {
-    if (!waits_) return;
-    print("\n{}", style_.dim("Enter goes on"));
+  bool goes_on() const {
+    if (!waits_) return true;
+    print("\n{}", style_.dim("Enter goes on; q and Enter end"));
     flush_output();
-    for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();
+    const int first = std::getchar();
+    for (int c = first; c != '\n' && c != EOF;) c = std::getchar();
+    return first != 'q' && first != 'Q';
   }
 
   const Settings& settings_;
@@ -143,8 +152,9 @@ int demo_command(const Settings& settings) {
   const Style style = Style::for_output();
   const std::vector<Screen> possible = screens_for(settings);
   Show show(settings, possible.size() + 1);
-  for (const Screen& screen : possible) show.run(screen);
-  show.title("\"You found me\": three words through self-attention");
+  for (const Screen& screen : possible)
+    if (!show.run(screen)) return 0;
+  if (!show.title("\"You found me\": three words through self-attention")) return 0;
   print(steps_text(steps, {.query = 1, .brief = true}, style, std::min(output_width(), kMostWidth)));
   print("\nWhere each number comes from: {}\n", style.accent("bertie explain"));
   print("Your turn: type one of the commands above with a text of your own, or {}\n",

@@ -37,6 +37,7 @@ void check_task(const Settings& s) {
           {s.mask_rate.has_value(), "mask-rate"},
           {s.mask_rate_end.has_value(), "mask-rate-end"},
           {s.max_predictions.has_value(), "max-predictions"},
+          {s.random_within.has_value(), "random-within"},
           {s.whole_word, "whole-word"},
           {s.objective.has_value(), "objective"},
           {s.eval_sequences.has_value(), "eval-sequences"}},

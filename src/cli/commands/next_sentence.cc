@@ -25,8 +25,9 @@ int next_sentence_command(const Settings& given) {
       [&](const Input& input, const NextSentence& result, const std::string& json) {
         cut_inputs += result.truncated;
         if (settings.json) return output.put(json);
-        const float score = result.is_next;
-        const std::string follows = style.bold(pad(score >= 0.5f ? "follows" : "does not follow", 15));
+        const bool is_next = result.is_next >= 0.5f;
+        const float score = is_next ? result.is_next : 1 - result.is_next;
+        const std::string follows = style.bold(pad(is_next ? "follows" : "does not follow", 15));
         print("{} {} {}  {}\n", percent(score), pad(bar(score, 12), 12), follows,
               style.dim(cut(printable(input.a.substr(0, 400)), width) + " / " +
                         cut(printable(input.b.substr(0, 400)), width)));

@@ -9,23 +9,25 @@
 namespace bertie::cli {
 namespace {
 
-constexpr double kSurprising = -6.9;  // one in a thousand
+constexpr double kRare = -6.9, kBeaten = 4.6;  // one in a thousand; another is 100 times as likely
 
-// The text with its surprising words marked.
+// The text as far as it was read, with its surprising words marked.
 std::string marked(const CodePoints& text, const TextScore& score, const Style& style) {
   std::string out;
   uint32_t at = 0;
   for (size_t t = 0, end = 0; t < score.scores.size(); t = end) {
-    double sum = 0;  // of the word's pieces
+    double sum = 0, likeliest = 0;  // of the word's pieces
     for (end = t; end < score.scores.size() && score.scores[end].word == score.scores[t].word; ++end)
-      sum += score.scores[end].log_probability;
+      sum += score.scores[end].log_probability, likeliest += score.scores[end].likeliest_log_probability;
     const Offset place{score.scores[t].offset.begin, score.scores[end - 1].offset.end};
-    if (sum > kSurprising || place.begin < at) continue;
+    if (sum > kRare || likeliest - sum < kBeaten || place.begin < at) continue;
     const std::string word = printable(text.at(place));
     out += printable(text.at({at, place.begin})) + (style.color ? style.error(word) : "*" + word + "*");
     at = place.end;
   }
-  return out + printable(text.at({at, uint32_t(text.size())}));
+  if (!score.truncated || score.scores.empty()) return out + printable(text.at({at, uint32_t(text.size())}));
+  const uint32_t read = std::max(at, score.scores.back().offset.end);
+  return out + printable(text.at({at, read})) + style.dim(" … (not read)");
 }
 
 void print_tokens(const TextScore& score, const Style& style) {
@@ -43,9 +45,10 @@ void print_tokens(const TextScore& score, const Style& style) {
 // What was read so far, as one text.
 struct Sum {
   double log_probability = 0;
-  size_t tokens = 0, texts = 0;
+  size_t tokens = 0, texts = 0, inputs = 0;
   void add(const TextScore& score) {
-    log_probability += score.log_probability(), tokens += score.scores.size(), ++texts;
+    log_probability += score.log_probability(), tokens += score.scores.size();
+    texts += !score.scores.empty(), ++inputs;
   }
   double perplexity() const { return std::exp(-log_probability / double(std::max<size_t>(tokens, 1))); }
 };
@@ -67,8 +70,7 @@ int score_command(const Settings& given) {
   Sum sum;
   size_t cut_texts = 0;
   ResultOutput output(settings, model.model().config().causal() ? Work::kWrite : Work::kFillMask);
-  if (!settings.json && !inputs.only_one())
-    print("{}", style.dim(fmt::format("{:>10}  text\n", "perplexity")));
+  const std::string header = style.dim(fmt::format("{:>10}  text\n", "perplexity"));
   const int code = for_each_input(
       settings, inputs, {.where = output.where(), .results = output.kept(), .cut = &cut_texts}, model,
       [&](const TextModel& scorer, std::span<const Input> block, const ProgressCallback& progress) {
@@ -82,17 +84,21 @@ int score_command(const Settings& given) {
         sum.add(score);
         if (settings.json) return output.put(json);
         const CodePoints text(input.a);
+        if (inputs.only_one() && score.scores.empty()) return;
         if (inputs.only_one()) {
           print("{}\n\n", marked(text, score, style));
           print_tokens(score, style);
           return;
         }
+        if (!ranked && sum.inputs == 1) print("{}", header);
         const std::string line = row(score.perplexity(), marked(text, score, style));
         if (!ranked) return print(line);
         rows.emplace_back(score.perplexity(), line);
       });
   std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (!rows.empty()) print("{}", header);
   for (const auto& [perplexity, line] : rows) print(line);
+  if (sum.tokens == 0 && !settings.json && !settings.quiet) warn("there was no text to read");
   if (!settings.json && sum.tokens > 0)
     print("\nperplexity {:.2f}, log-probability {:.2f} of {} tokens{}\n", sum.perplexity(),
           sum.log_probability, with_commas(sum.tokens),

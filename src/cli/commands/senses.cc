@@ -11,6 +11,8 @@
 namespace bertie::cli {
 namespace {
 
+constexpr size_t kMostPlaces = 500;  // groups take time in the cube of them
+
 std::string letter_of(size_t group) {
   return group < 26 ? std::string(1, char('A' + group)) : fmt::format("#{}", group + 1);
 }
@@ -18,7 +20,7 @@ std::string letter_of(size_t group) {
 // Each place with what stands around it, and its group.
 void print_places(const Senses& s, const std::vector<std::string>& texts, const std::vector<size_t>& groups,
                   const Style& style) {
-  const size_t width = std::max<size_t>(output_width(), 60) - 12;
+  const size_t width = std::max<size_t>(output_width(), 32) - 12;
   for (size_t i = 0; i < s.places.size(); ++i) {
     const CodePoints text(texts[s.places[i].text]);
     const Offset at = s.places[i].offset;
@@ -75,9 +77,10 @@ void print_layers(const Senses& s, const std::vector<size_t>& groups, size_t cho
     table.add(std::move(row));
   }
   print("\n{}", style.dim(wrap(inside && between
-                                   ? "mean cosine of two places, of the same sense and of others; of a "
-                                     "static vector it is 1.000 everywhere"
-                                   : "mean cosine of two places; of a static vector it is 1.000 everywhere",
+                                   ? "mean cosine of two places of the same group, and of others; of a "
+                                     "static vector 1.000 everywhere. Layer 0 is the word and its place"
+                                   : "mean cosine of two places; of a static vector 1.000 everywhere. Layer "
+                                     "0 is the word and its place",
                                output_width())));
   print(table.text(style, output_width()));
 }
@@ -102,10 +105,11 @@ void print_map(const Senses& s, size_t layer, const std::vector<size_t>& groups,
     const std::string number = std::to_string(i + 1);
     std::vector<std::string>& row = rows[kHeight - 1 - cell(i, 1, kHeight)];
     const size_t wanted = cell(i, 0, width - number.size() + 1);
-    const auto is_free = [&](size_t from) {  // with room to the left, so that numbers stay apart
+    const auto is_free = [&](size_t from) {  // with room on both sides, so that numbers stay apart
       const size_t first = from > 0 ? from - 1 : 0, end = from + number.size();
-      return end <= width && std::all_of(row.begin() + ptrdiff_t(first), row.begin() + ptrdiff_t(end),
-                                         [](const std::string& c) { return c == " "; });
+      return end <= width &&
+             std::all_of(row.begin() + ptrdiff_t(first), row.begin() + ptrdiff_t(std::min(end + 1, width)),
+                         [](const std::string& c) { return c == " "; });
     };
     size_t at = wanted;
     for (size_t away = 0; away < width && !is_free(at); ++away)
@@ -114,8 +118,9 @@ void print_map(const Senses& s, size_t layer, const std::vector<size_t>& groups,
     for (size_t k = 0; k < number.size(); ++k)
       row[at + k] = style.numbered(groups[i], std::string(1, number[k]));
   }
-  print("\n{}\n",
-        style.dim(fmt::format("the places after layer {}, in the plane in which they differ most", layer)));
+  print("\n{}", style.dim(wrap(
+                    fmt::format("the places after layer {}, in the plane in which they differ most", layer),
+                    output_width())));
   for (const std::vector<std::string>& row : rows) print("  {}\n", fmt::format("{}", fmt::join(row, "")));
 }
 
@@ -131,26 +136,54 @@ int senses_command(const Settings& settings) {
   const TextModel model = load_model(settings);
   check_layer_and_head(settings, model.model().config().depth(), 1, "this model");
   std::vector<std::string> texts;
-  for (Input input; inputs.next(input);)
-    if (!input.a.empty()) texts.push_back(input.a);
-  const Senses s = senses(model, word, texts);
+  std::vector<size_t> numbers;  // of the texts among all inputs
+  size_t without = 0;
+  // A text that was typed is meant to have the word, and to be short enough; lines may be.
+  const bool typed = !rest.words.empty() || settings.strict;
+  for (Input input; inputs.next(input);) {
+    if (input.a.empty()) continue;
+    if (!typed && !has_word(input.a, word)) {
+      ++without;
+      continue;
+    }
+    const size_t tokens = typed ? 0 : model.tokenizer().encode(input.a).size();
+    if (const size_t most = model.model().config().max_tokens(); tokens > most) {
+      inputs.fail(input, Error(fmt::format("{} tokens, but the model has positions for {}", tokens, most)));
+      continue;
+    }
+    texts.push_back(input.a);
+    numbers.push_back(input.index);
+  }
+  if (texts.empty())
+    throw UsageError(without > 0 ? fmt::format("none of {} texts has the word {}", without, in_quotes(word))
+                                 : std::string("there is no text to read"),
+                     "texts with the word");
+  if (without > 0 && !settings.quiet)
+    warn(fmt::format("{} of {} texts do not have the word and were left out", with_commas(without),
+                     with_commas(without + texts.size())));
+  Senses s = senses(model, word, texts, kMostPlaces);
   if (s.places.size() < 2)
     throw UsageError(fmt::format("{} stands in one place: there is nothing to compare", in_quotes(word)),
                      "another text with it, or a text that has it twice");
   const size_t layer = settings.layer.value_or(s.clearest_layer());
   if (settings.json) {
+    for (Senses::Place& place : s.places) place.text = numbers[place.text];
     print(to_json(s, word, layer) + "\n");
-    return 0;
+    return inputs.report("texts");
   }
   const Style style = Style::for_output();
   const std::vector<size_t> groups = s.clusters(layer);
   const size_t count = *std::ranges::max_element(groups) + 1;
-  print("{} in {} places{}\n\n", style.bold(printable(word)), s.places.size(),
-        s.places.size() > 2 ? fmt::format(": {} senses by the vectors after layer {}", count, layer) : "");
+  const std::string found = s.places.size() > 2
+                                ? fmt::format(": {} groups by the vectors after layer {} (silhouette {:.2f})",
+                                              count, layer, s.silhouette(layer, groups))
+                                : "";
+  print("{}\n",
+        wrap(fmt::format("{} in {} places{}", printable(word), s.places.size(), found), output_width()));
   print_places(s, texts, groups, style);
   print_layers(s, groups, layer, style);
   if (s.places.size() > 2) print_map(s, layer, groups, style);
-  return 0;
+  return inputs.report("texts");
 }
 
 }  // namespace bertie::cli

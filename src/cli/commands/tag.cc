@@ -42,7 +42,9 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 
 int tag_command(const Settings& given) {
   const Settings settings = with_result_file(given);
-  const TagOptions usual{.aggregation = Aggregation(settings.group.value_or(int(Aggregation::kSimple))),
+  // transformers' usual way, but for the model that bertie brings: it learned labels of first pieces alone.
+  const Aggregation standard = names_model(settings) ? Aggregation::kSimple : Aggregation::kFirst;
+  const TagOptions usual{.aggregation = Aggregation(settings.group.value_or(int(standard))),
                          .stride = settings.stride,
                          .keep_outside = settings.keep_outside};
   Inputs inputs(settings, TaskKind::kTag);
