@@ -182,10 +182,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   }
 
   asio::awaitable<void> converse();
-  // Ends a connection that waits for its next request.
+  // Ends a connection that waits for its next request. One that has come and was not read yet is answered.
   void close_if_idle() {
     asio::post(stream_.get_executor(), [self = shared_from_this()] {
-      if (self->idle_) self->stream_.cancel();
+      char byte;
+      if (self->idle_ && self->peek(byte) <= 0) self->stream_.cancel();
     });
   }
   void cut();
@@ -203,6 +204,9 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     return refuse(server_.refusal(refused.status, refused.why));
   }
   void watch(const std::shared_ptr<Conversation>& exchange);
+  ssize_t peek(char& byte) {  // as recv: 0 where the client has closed, below 0 where nothing has come
+    return recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  }
 
   State& server_;
   beast::tcp_stream stream_;
@@ -407,7 +411,7 @@ void HttpServer::State::Connection::watch(const std::shared_ptr<Conversation>& e
         const auto waiting = weak.lock();
         if (!waiting || waiting->is_answered() || error) return;
         char byte;
-        const ssize_t n = recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        const ssize_t n = self->peek(byte);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) waiting->leave();
       });
 }
