@@ -2,9 +2,9 @@
 // A word in several sentences: its vector in each, layer by layer. A static vector is the same everywhere; a
 // contextual one tells the bank of the river from the bank with the money.
 //
-//   bertie::Senses bank = bertie::senses(model, "bank", {"He sat on the river bank.", "The bank lent me
-//   money."}); float alike = bank.cosine(12, 0, 1);             after layer 12, of the first place and the
-//   second std::vector<size_t> of = bank.clusters(12);      which sense each place has
+//   bertie::Senses bank = bertie::senses(model, "bank", {"The river bank.", "The bank lent me money."});
+//   bank.cosine(12, 0, 1);  // after layer 12, of the first place and the second
+//   bank.clusters(12);      // which sense each place has
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -44,14 +44,14 @@ struct BERTIE_API Senses {
   std::vector<float> plane(size_t layer) const;
 };
 
-// Every place of the word in the texts, in any letters. In a text that does not have it, words that begin
-// like it count ("banks", "carried" for "carry"). Error where a text has neither, or is too long for the
-// model.
+// Every place of the word in the texts, in small letters or capitals. In a text that does not have it, the same
+// word with other accents counts ("naive" for "naïve"), and where that is not, the word with an English ending
+// or without its own ("banks", "carried" for "carry"). Error where a text has none, or is too long for the model.
 // What follows from the vectors takes time in the cube of the places; more than `most_places` are an Error.
 BERTIE_API Senses senses(const TextModel& model, std::string_view word, const Texts& texts,
                          size_t most_places = SIZE_MAX);
 BERTIE_API Senses senses(const TextModel& model, std::string_view word, TextList texts);
-// Whether the word is in a text, as senses() looks for it.
-BERTIE_API bool has_word(std::string_view text, std::string_view word);
+// Where the word stands in one text, as senses() looks for it; empty: nowhere.
+BERTIE_API std::vector<Offset> places_of_word(std::string_view text, std::string_view word);
 
 }  // namespace bertie

@@ -229,21 +229,14 @@ std::string as_roff(const Page& page) {
 
 std::string greeting() {
   const Style style = Style::for_output();
-  const char* model = std::getenv("BERTIE_MODEL");
-  const bool at_hand = model && *model;
-  std::vector<Example> tries = {{"bertie demo", "see what BERT does"}};
-  if (at_hand) {
-    tries.push_back({"bertie attend \"You found me.\"", "who looks at whom"});
-    tries.push_back({"bertie embed \"hello world\"", "a sentence's vector"});
-  } else {
-    tries.push_back({"bertie bench encode --model minilm", "how fast this machine is"});
-    tries.push_back({"bertie embed --model DIR \"hello world\"", "a sentence's vector"});
-  }
+  const Example tries[] = {{"bertie demo", "see what BERT does"},
+                           {"bertie fill-mask \"She opened the [MASK].\"", "a word is missing"},
+                           {"bertie view \"You found me.\"", "who looks at whom, as a page"}};
   std::string out =
       style.bold("bertie") + " is BERT that you can watch: text in, vectors and attention out.\n\n";
   for (const Example& example : tries)
     out += "  " + style.accent(pad(example.command, 42)) + style.dim(example.what) + '\n';
-  if (!at_hand) out += "\nDIR is a model as Hugging Face publishes them, such as all-MiniLM-L6-v2.";
+  out += "\nA small model is in the box; --model NAME takes any other (bertie help pull).";
   return out + "\nHelp: bertie help, bertie help COMMAND, man bertie\n";
 }
 

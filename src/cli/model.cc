@@ -19,37 +19,48 @@ constexpr const char* kFolder =
     "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt";
 constexpr std::string_view kGive = "--model NAME (after bertie pull NAME) or --model DIR";
 
-// What each work takes: a head, the embedded model that has it, where it is there; else what no embedded
-// model does, one of the hub that does it, and how to train one.
+// What each work takes: a head; the embedded model that has it, where one does; what it is to do that, what kind of
+// model can, one of the hub that is such, and how to train one.
 struct Needs {
   std::optional<Head> head;
-  std::string_view embedded, cannot = {}, known = {}, train = {};
+  std::string_view embedded, work = {}, kind = {}, known = {}, train = {};
 };
 Needs needs_of(Work work) {
   switch (work) {
     case Work::kRead:
       break;
     case Work::kFillMask:
-      return {Head::kMaskedLm, "bertie-mini"};
+      return {Head::kMaskedLm,        "bertie-mini", "fill masks",
+              "masked language model", "google-bert/bert-base-uncased",
+              "bertie pretrain --data SHARDS -o run"};
     case Work::kNextSentence:
-      return {Head::kNextSentence, "bertie-mini"};
+      return {Head::kNextSentence, "bertie-mini", "judge next sentences",
+              "BERT with its pre-training heads", "google-bert/bert-base-uncased",
+              "bertie pretrain --data SHARDS -o run"};
     case Work::kClassify:
-      return {Head::kClassify, "bertie-mini/sentiment", "give labels to texts",
+      return {Head::kClassify, "bertie-mini/sentiment", "give labels to texts", "classifier",
               "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
               "bertie finetune classify --train TEXTS.tsv -o labels"};
     case Work::kTag:
-      return {Head::kTag, "bertie-mini/entities", "name entities", "dslim/bert-base-NER",
+      return {Head::kTag, "bertie-mini/entities", "name entities", "tagger", "dslim/bert-base-NER",
               "bertie finetune tag --train WORDS.conll -o entities"};
     case Work::kPair:
-      return {Head::kClassify, "", "judge pairs of texts", "cross-encoder/ms-marco-MiniLM-L6-v2",
-              "bertie finetune pair --train PAIRS.tsv -o pairs"};
+      return {Head::kClassify,      "", "judge pairs of texts", "classifier of pairs",
+              "cross-encoder/nli-MiniLM2-L6-H768", "bertie finetune pair --train PAIRS.tsv -o pairs"};
     case Work::kAnswer:
-      return {Head::kAnswer, "", "answer questions", "deepset/roberta-base-squad2",
+      return {Head::kAnswer, "", "answer questions", "question answerer", "deepset/roberta-base-squad2",
               "bertie finetune answer --train QUESTIONS.json -o answers"};
     case Work::kWrite:
-      return {Head::kCausalLm, "", "write", "openai-community/gpt2"};
+      return {Head::kCausalLm, "", "continue texts", "causal language model", "openai-community/gpt2",
+              "bertie pretrain --objective causal --config CONFIG.json --data SHARDS -o run"};
   }
   return {{}, "bertie-mini"};
+}
+
+// How to come by a model that can do it.
+std::string way_out(const Needs& needs) {
+  return fmt::format("a {0} can: bertie pull {1}, then --model {1}; or train one: {2}", needs.kind, needs.known,
+                     needs.train);
 }
 
 // That of --pooling; whether vectors have length 1 stays as it is.
@@ -94,14 +105,12 @@ std::string model_name(const Settings& settings, Work work) {
   if (names_model(settings)) return settings.model ? *settings.model : std::getenv("BERTIE_MODEL");
   const Needs needs = needs_of(work);
   if (is_embedded(work)) return std::string(needs.embedded);
-  if (needs.cannot.empty() || embedded_models().empty())
-    throw UsageError("no model was given", fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive));
-  throw UsageError(
-      fmt::format("no model was given, and the one that bertie brings cannot {}", needs.cannot),
-      fmt::format("bertie pull {0}, then --model {0}{1}", needs.known,
-                  needs.train.empty()
-                      ? ""
-                      : fmt::format("; or train one, from what bertie brings: {}", needs.train)));
+  const std::string once = fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive);
+  if (needs.work.empty()) throw UsageError("no model was given", once);
+  throw UsageError(embedded_models().empty()
+                       ? "no model was given"
+                       : fmt::format("no model was given, and the one that bertie brings cannot {}", needs.work),
+                   way_out(needs));
 }
 
 ModelFiles tokenizer_files(const Settings& settings) {
@@ -170,7 +179,12 @@ TextModel load_model(const Settings& settings, Work work) {
   if (const Launcher launcher = Launcher::find();
       launcher.several() && launcher.cores > 0 && !settings.threads)
     model = model.with_threads(std::clamp(launcher.cores / launcher.ranks_here, 1, model.threads()));
-  if (const std::optional<Head> head = head_for(work)) model.require(*head);
+  if (const Needs needs = needs_of(work); needs.head && !model.can(*needs.head)) try {
+      model.require(*needs.head);
+    } catch (const Error& error) {
+      throw Error(error.what(), fmt::format("{}. {}{}", error.hint(), way_out(needs),
+                                            is_embedded(work) ? "; without --model bertie has one of its own" : ""));
+    }
   if (settings.pooling) model = model.with_pooling(pooling_of(settings, model.pooling()));
   if (settings.without)
     model = model.without(heads_named(*settings.without, "without", model.model().config()));

@@ -174,7 +174,7 @@ std::vector<Command> other_commands() {
            "Splits each TEXT, each line of each FILE, or each line of standard input into the tokens that "
            "the model sees, exactly as Hugging Face's tokenizers do. Offsets count code points of the "
            "text.\n\n"
-           "Needs a tokenizer: --vocab, or a model directory with tokenizer.json or vocab.txt in it.",
+           "The tokenizer is that of --model, or of --vocab, or of the model that bertie brings.",
        .options = {file_option(),
                    {.name = "vocab",
                     .argument = "FILE",
@@ -349,8 +349,9 @@ std::vector<Command> other_commands() {
            "Finds WORD in each TEXT, each line of each FILE, or each line of standard input, and compares "
            "its vectors there, layer by layer, where a static vector would be the same everywhere. Three "
            "places or more are grouped into senses by their vectors after the layer at which groups are "
-           "most distinct, and drawn in the plane in which they differ most. Lines without WORD are left out; "
-           "of more than 500 places there would be no end of comparing, and they are an error.\n\n"
+           "most distinct, and drawn in the plane in which they differ most. In a text without WORD its forms "
+           "count: banks, carried for carry. Lines that have neither are left out; of long ones what the model "
+           "reads around WORD is taken, and of all lines the first 500 places.\n\n"
            "With --json one object: word, places with text, start, end, word, group, x and y, layer, "
            "silhouette, and cosines for each layer, the embeddings first.",
        .options = {file_option(),

@@ -28,6 +28,12 @@ std::u32string small_letters(std::string_view text) {
   return out;
 }
 
+// The same without accents.
+std::u32string plain_letters(std::u32string text) {
+  for (char32_t& c : text) c = text::decompose(c).points[0];
+  return text;
+}
+
 bool in_word(char32_t c) { return !text::is_whitespace(c) && (text::flags(c) & text::kPunct) == 0; }
 // Whether a word may end between these two: Chinese, Japanese and Korean are written without spaces.
 bool is_border(char32_t left, char32_t right) {
@@ -47,23 +53,39 @@ std::vector<Offset> exact_places(const std::u32string& text, const std::u32strin
   return places;
 }
 
-// Words that begin like it: all but its last two letters, and at most four more.
+// Whether a word is another with an English ending: banks, carries, stopped, taking.
+bool has_ending(std::u32string_view longer, std::u32string_view word) {
+  static constexpr std::u32string_view kEndings[] = {U"s", U"es", U"d", U"ed", U"n", U"en", U"ing"};
+  static constexpr std::u32string_view kAfterY[] = {U"ies", U"ied"}, kAfterDouble[] = {U"ed", U"en", U"ing"},
+                                       kAfterE[] = {U"ing"};
+  if (word.size() < 2 || longer.size() <= word.size() - 1) return false;
+  const std::u32string_view stem = word.substr(0, word.size() - 1);
+  const char32_t last = word.back();
+  if (!longer.starts_with(stem)) return false;
+  const auto ends = [&](size_t from, const auto& endings) {
+    return std::ranges::find(endings, longer.substr(from)) != std::end(endings);
+  };
+  if (last == U'y' && ends(stem.size(), kAfterY)) return true;
+  if (last == U'e' && ends(stem.size(), kAfterE)) return true;
+  if (longer[stem.size()] != last) return false;
+  if (ends(word.size(), kEndings)) return true;
+  return longer.size() > word.size() && longer[word.size()] == last && ends(word.size() + 1, kAfterDouble);
+}
+
 std::vector<Offset> places_of_forms(const std::u32string& text, const std::u32string& word) {
   std::vector<Offset> places;
-  const size_t needed = std::max<size_t>(3, word.size() - std::min<size_t>(word.size(), 2));
   for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     for (end = at; end < text.size() && in_word(text[end]);) ++end;
-    const auto same = size_t(
-        std::mismatch(word.begin(), word.end(), text.begin() + ptrdiff_t(at), text.begin() + ptrdiff_t(end))
-            .first -
-        word.begin());
-    if (same >= needed && end - at <= word.size() + 4) places.push_back({uint32_t(at), uint32_t(end)});
+    const auto one = std::u32string_view(text).substr(at, end - at);
+    if (has_ending(one, word) || has_ending(word, one)) places.push_back({uint32_t(at), uint32_t(end)});
   }
   return places;
 }
 
+// The word itself; where it is not, the same with other accents; where that is not, its forms.
 std::vector<Offset> places_of(const std::u32string& text, const std::u32string& word) {
   std::vector<Offset> places = exact_places(text, word);
+  if (places.empty()) places = exact_places(plain_letters(text), plain_letters(word));
   return places.empty() ? places_of_forms(text, word) : places;
 }
 
@@ -214,7 +236,7 @@ Senses senses(const TextModel& model, std::string_view word, const Texts& texts,
     if (places.empty())
       throw Error(
           fmt::format("text {} does not have the word {}: {}", i + 1, io::quote(word), io::quote(texts[i])),
-          "texts that have it, in any letters");
+          "texts that have it, in small letters or capitals");
     if (out.places.size() + places.size() > most_places)
       throw Error(fmt::format("the word {} stands in more than {} places", io::quote(word), most_places),
                   "fewer texts", "texts");
@@ -247,9 +269,9 @@ Senses senses(const TextModel& model, std::string_view word, TextList texts) {
   return senses(model, word, Texts(texts));
 }
 
-bool has_word(std::string_view text, std::string_view word) {
+std::vector<Offset> places_of_word(std::string_view text, std::string_view word) {
   const std::u32string wanted = small_letters(word);
-  return !wanted.empty() && !places_of(small_letters(text), wanted).empty();
+  return wanted.empty() ? std::vector<Offset>() : places_of(small_letters(text), wanted);
 }
 
 }  // namespace bertie

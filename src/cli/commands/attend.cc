@@ -63,7 +63,7 @@ void write_pictures(const Settings& settings, const Attention& attention, const 
 
 int attend_command(const Settings& settings) {
   if (settings.words.empty())
-    throw UsageError("bertie attend needs a text", "bertie attend --model DIR \"You found me.\"");
+    throw UsageError("bertie attend needs a text", "bertie attend \"You found me.\"");
   const bool sums = wants_attention_sums(settings);
   const bool everything = settings.json || settings.npy;
   if (everything && !sums && (settings.layer || settings.head || settings.top))

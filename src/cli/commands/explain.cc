@@ -96,7 +96,7 @@ int explain_command(const Settings& settings) {
     throw UsageError("--json gives the numbers of all tokens, so --query has no place", "leave --query out");
   if (settings.pair && settings.words.empty())
     throw UsageError("--pair is a second text, but there is no first",
-                     "bertie explain --model DIR \"You found me.\" --pair \"Where?\"");
+                     "bertie explain \"You found me.\" --pair \"Where?\"");
   // $BERTIE_MODEL alone does not replace the example: it is what one asks for with no text.
   std::optional<TextModel> model;
   if (settings.model || !settings.words.empty()) model = load_model(settings);
@@ -130,7 +130,7 @@ int explain_command(const Settings& settings) {
     print("\nThe other head:  {}\nAnother word:    {}\nA real model:    {}\n",
           style.accent(steps.head == 0 ? "bertie explain --head 2 --query You" : "bertie explain"),
           style.accent(fmt::format("bertie explain --query {}", query == 2 ? "You" : "me")),
-          style.accent("bertie explain --model DIR \"You found me\""));
+          style.accent("bertie explain \"You found me.\""));
   return 0;
 }
 

@@ -95,7 +95,9 @@ int score_command(const Settings& given) {
         if (!ranked) return print(line);
         rows.emplace_back(score.perplexity(), line);
       });
-  std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.first < b.first; });
+  // A text without a word has no perplexity (NaN) and comes last.
+  const auto rank = [](const auto& row) { return std::isnan(row.first) ? INFINITY : row.first; };
+  std::ranges::stable_sort(rows, std::less(), rank);
   if (!rows.empty()) print("{}", header);
   for (const auto& [perplexity, line] : rows) print(line);
   if (sum.tokens == 0 && !settings.json && !settings.quiet) warn("there was no text to read");

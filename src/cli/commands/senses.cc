@@ -11,16 +11,18 @@
 namespace bertie::cli {
 namespace {
 
-constexpr size_t kMostPlaces = 500;  // groups take time in the cube of them
+constexpr size_t kMostPlaces = 500;     // groups take time in the cube of them
+constexpr double kDistinct = 0.05;      // groups with a lesser silhouette are none
+constexpr size_t kBarWidth = 16, kLeastBarWidth = 6;
 
 std::string letter_of(size_t group) {
   return group < 26 ? std::string(1, char('A' + group)) : fmt::format("#{}", group + 1);
 }
 
-// Each place with what stands around it, and its group.
+// Each place with what stands around it, and its group where there are several.
 void print_places(const Senses& s, const std::vector<std::string>& texts, const std::vector<size_t>& groups,
-                  const Style& style) {
-  const size_t width = std::max<size_t>(output_width(), 32) - 12;
+                  bool grouped, const Style& style) {
+  const size_t width = std::max<size_t>(output_width(), 32) - (grouped ? 12 : 10);
   for (size_t i = 0; i < s.places.size(); ++i) {
     const CodePoints text(texts[s.places[i].text]);
     const Offset at = s.places[i].offset;
@@ -30,8 +32,9 @@ void print_places(const Senses& s, const std::vector<std::string>& texts, const 
     const size_t after = std::min<size_t>(text.size() - at.end, spare - before);
     const auto first = uint32_t(at.begin - std::min<size_t>(at.begin, spare - after));
     const auto last = uint32_t(at.end + after);
-    print("  {} {}  {}{}{}\n", pad_left(std::to_string(i + 1), 3),
-          style.numbered(groups[i], letter_of(groups[i])), printable(text.at({first, at.begin})),
+    print("  {} {} {}{}{}\n", pad_left(std::to_string(i + 1), 3),
+          grouped ? style.numbered(groups[i], letter_of(groups[i])) + " " : std::string(),
+          printable(text.at({first, at.begin})),
           style.numbered(groups[i], "[" + printable(text.at(at)) + "]"), printable(text.at({at.end, last})));
   }
 }
@@ -61,24 +64,28 @@ void print_layers(const Senses& s, const std::vector<size_t>& groups, size_t cho
   const Means any = means_at(s, 0, groups);
   const bool inside = any.inside_pairs > 0, between = any.between_pairs > 0;
   std::vector<std::string> titles{"layer"};
-  if (inside) titles.insert(titles.end(), {"same", ""});
-  if (between) titles.insert(titles.end(), {inside ? "other" : "cosine", ""});
+  if (inside) titles.insert(titles.end(), {between ? "same" : "cosine", ""});
+  if (between) titles.insert(titles.end(), {"other", ""});
   Table table(titles, inside && between ? "rrlrl" : "rrl");
+  const size_t bars = inside && between ? 2 : 1, taken = 5 + 2 + bars * (2 + 5 + 2);
+  const size_t width =
+      std::clamp((std::max(output_width(), taken) - taken) / bars, kLeastBarWidth, kBarWidth);
   for (size_t layer = 0; layer <= s.layers; ++layer) {
     const Means m = means_at(s, layer, groups);
     std::vector<std::string> row{std::to_string(layer)};
     const auto add = [&](double cosine) {
       row.push_back(fmt::format("{:.3f}", cosine));
-      row.push_back(pad(bar(float(std::max(0.0, cosine)), 16), 16));
+      row.push_back(pad(bar(float(std::max(0.0, cosine)), width), width));
     };
     if (inside) add(m.inside);
     if (between) add(m.between);
-    if (layer == chosen && s.layers > 1) row.back() += " <";
+    if (layer == chosen && inside && between) row.back() += " <";
     table.add(std::move(row));
   }
   print("\n{}", style.dim(wrap(inside && between
                                    ? "mean cosine of two places of the same group, and of others; of a "
-                                     "static vector 1.000 everywhere. Layer 0 is the word and its place"
+                                     "static vector 1.000 everywhere. Layer 0 is the word and its place; < "
+                                     "marks the layer that groups are of"
                                    : "mean cosine of two places; of a static vector 1.000 everywhere. Layer "
                                      "0 is the word and its place",
                                output_width())));
@@ -124,6 +131,24 @@ void print_map(const Senses& s, size_t layer, const std::vector<size_t>& groups,
   for (const std::vector<std::string>& row : rows) print("  {}\n", fmt::format("{}", fmt::join(row, "")));
 }
 
+// A text as far as the model reads it, with the word in its middle, and where it begins.
+struct Passage {
+  std::string text;
+  uint32_t begin = 0;
+};
+Passage passage_around(const std::string& text, const Offset& place, const TextModel& model) {
+  const Encoding all = model.tokenizer().encode(text);
+  const size_t most = model.model().config().max_tokens();
+  if (all.size() <= most) return {text};
+  const size_t room = most - std::min<size_t>(most - 1, 8);  // [CLS], [SEP], and words that are cut into more pieces
+  size_t at = 0;
+  while (at + 1 < all.size() && (all.special(at) || all.offsets[at].end <= place.begin)) ++at;
+  const size_t first = std::min(at - std::min(at, room / 2), all.size() - room), last = first + room - 1;
+  const auto end_of = [&](size_t t) { return all.special(t) ? uint32_t(CodePoints(text).size()) : all.offsets[t].end; };
+  const uint32_t begin = all.special(first) ? 0 : all.offsets[first].begin;
+  return {std::string(CodePoints(text).at({begin, end_of(last)})), begin};
+}
+
 }  // namespace
 
 int senses_command(const Settings& settings) {
@@ -137,22 +162,32 @@ int senses_command(const Settings& settings) {
   check_layer_and_head(settings, model.model().config().depth(), 1, "this model");
   std::vector<std::string> texts;
   std::vector<size_t> numbers;  // of the texts among all inputs
-  size_t without = 0;
+  std::vector<uint32_t> begins;  // of what is read of each
+  size_t without = 0, places = 0;
   // A text that was typed is meant to have the word, and to be short enough; lines may be.
   const bool typed = !rest.words.empty() || settings.strict;
   for (Input input; inputs.next(input);) {
     if (input.a.empty()) continue;
-    if (!typed && !has_word(input.a, word)) {
-      ++without;
-      continue;
+    Passage passage{input.a};
+    if (!typed) {
+      const std::vector<Offset> found = places_of_word(input.a, word);
+      if (found.empty()) {
+        ++without;
+        continue;
+      }
+      passage = passage_around(input.a, found.front(), model);
+      const size_t count = places_of_word(passage.text, word).size();
+      if (count == 0) continue;  // a word longer than the model reads
+      if (places + count > kMostPlaces) {
+        if (!settings.quiet)
+          warn(fmt::format("the first {} places were taken, no more", with_commas(places)), "other texts, for other places");
+        break;
+      }
+      places += count;
     }
-    const size_t tokens = typed ? 0 : model.tokenizer().encode(input.a).size();
-    if (const size_t most = model.model().config().max_tokens(); tokens > most) {
-      inputs.fail(input, Error(fmt::format("{} tokens, but the model has positions for {}", tokens, most)));
-      continue;
-    }
-    texts.push_back(input.a);
+    texts.push_back(std::move(passage.text));
     numbers.push_back(input.index);
+    begins.push_back(passage.begin);
   }
   if (texts.empty())
     throw UsageError(without > 0 ? fmt::format("none of {} texts has the word {}", without, in_quotes(word))
@@ -167,20 +202,27 @@ int senses_command(const Settings& settings) {
                      "another text with it, or a text that has it twice");
   const size_t layer = settings.layer.value_or(s.clearest_layer());
   if (settings.json) {
-    for (Senses::Place& place : s.places) place.text = numbers[place.text];
+    for (Senses::Place& place : s.places) {
+      place.offset.begin += begins[place.text], place.offset.end += begins[place.text];
+      place.text = numbers[place.text];
+    }
     print(to_json(s, word, layer) + "\n");
     return inputs.report("texts");
   }
   const Style style = Style::for_output();
-  const std::vector<size_t> groups = s.clusters(layer);
-  const size_t count = *std::ranges::max_element(groups) + 1;
-  const std::string found = s.places.size() > 2
-                                ? fmt::format(": {} groups by the vectors after layer {} (silhouette {:.2f})",
-                                              count, layer, s.silhouette(layer, groups))
-                                : "";
+  std::vector<size_t> groups = s.clusters(layer);
+  const double distinct = s.places.size() > 2 ? s.silhouette(layer, groups) : 0;
+  const bool grouped = distinct >= kDistinct;
+  std::string found;
+  if (grouped)
+    found = fmt::format(": {} groups by the vectors after layer {} (silhouette {:.2f})",
+                        *std::ranges::max_element(groups) + 1, layer, distinct);
+  else if (s.places.size() > 2)
+    found = ": one group, for no layer tells them apart";
+  if (!grouped) std::ranges::fill(groups, size_t{0});
   print("{}\n",
         wrap(fmt::format("{} in {} places{}", printable(word), s.places.size(), found), output_width()));
-  print_places(s, texts, groups, style);
+  print_places(s, texts, groups, grouped, style);
   print_layers(s, groups, layer, style);
   if (s.places.size() > 2) print_map(s, layer, groups, style);
   return inputs.report("texts");
