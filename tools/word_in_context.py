@@ -4,8 +4,8 @@
     tools/word_in_context.py FILE --model MODEL [--bertie build/bertie]
 
 FILE has a line of JSON for each pair: "label" (1: the same sense) and "text" ("Word: w. Sentence 1: … Sentence 2: …").
-For each layer, the cosine above which two places have the same sense is chosen on one half of the pairs and measured on
-the other, and the other way round; the accuracy is that of both. A pair whose word is not found in both sentences, or
+For each layer, the cosine above which two places have the same sense is chosen on one half of the words and measured on
+the other, and the other way round; the accuracy is that of both. The last line is that of the layer, too, being chosen so. A pair whose word is not found in both sentences, or
 only in another form ("took" for "take"), is judged by the more frequent answer.
 """
 
@@ -57,14 +57,10 @@ def best_threshold(rows):
     return best[1]
 
 
-def accuracy(pairs, layer):
-    halves = [pairs[0::2], pairs[1::2]]
-    right = 0
-    for learn, measure in (halves, halves[::-1]):
-        cut = best_threshold([(p["cosines"][layer], p["label"]) for p in learn if p["cosines"]])
-        usual = sum(p["label"] for p in learn) * 2 >= len(learn)
-        right += sum((p["cosines"][layer] > cut if p["cosines"] else usual) == p["label"] for p in measure)
-    return right / len(pairs)
+def right_on(learn, measure, layer):
+    cut = best_threshold([(p["cosines"][layer], p["label"]) for p in learn if p["cosines"]])
+    usual = sum(p["label"] for p in learn) * 2 >= len(learn)
+    return sum((p["cosines"][layer] > cut if p["cosines"] else usual) == p["label"] for p in measure)
 
 
 def main():
@@ -86,8 +82,16 @@ def main():
     found = sum(pair["cosines"] is not None for pair in pairs)
     layers = len(next(pair["cosines"] for pair in pairs if pair["cosines"]))
     print(f"{len(pairs)} pairs, {found} with the word in both sentences")
+    numbers = {word: number for number, word in enumerate(by_word)}
+    halves = [[p for p in pairs if numbers[p["word"]] % 2 == half] for half in (0, 1)]
     for layer in range(layers):
-        print(f"layer {layer}: {100 * accuracy(pairs, layer):.1f}%")
+        right = sum(right_on(learn, measure, layer) for learn, measure in (halves, halves[::-1]))
+        print(f"layer {layer}: {100 * right / len(pairs):.1f}%")
+    chosen, right = [], 0
+    for learn, measure in (halves, halves[::-1]):
+        chosen.append(max(range(layers), key=lambda layer: right_on(learn, learn, layer)))
+        right += right_on(learn, measure, chosen[-1])
+    print(f"the layer chosen, too: {100 * right / len(pairs):.1f}% (layers {chosen[0]} and {chosen[1]})")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,9 @@ struct BERTIE_API Config {
   bool scale_scores = true;          // GPT-2's scale_attn_weights
   bool tied = true;                  // the language-model head uses the word embeddings
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};  // id2label, in order
+  // A tagger that learned labels of words' first pieces alone, as fine-tuning has it: what it says of others
+  // means nothing. Bertie's own key, labels_first_pieces.
+  bool labels_first_pieces = false;
   Problem problem = Problem::kUnset;
   std::string architecture = {};                  // architectures[0]; empty where the file does not say
   double dropout = 0.1, attention_dropout = 0.1;  // for training

@@ -33,6 +33,7 @@ struct BERTIE_API ModelInfo {
 
   size_t parameters = 0;
   std::vector<std::string> warnings;       // what loading would warn of
+  std::string notice;                      // NOTICE.txt: whose texts it learned from; empty: there is none
   std::map<std::string, uint64_t> stored;  // numbers in the files, by type: "F32"
   std::vector<File> files;                 // that Bertie reads, the largest first
   uint64_t weights_bytes = 0;              // in memory

@@ -217,7 +217,9 @@ enum class Aggregation {
 };
 
 struct TagOptions {
-  Aggregation aggregation = Aggregation::kSimple;
+  // Nothing: kFirst where the model learned labels of first pieces alone (Config::labels_first_pieces), else
+  // kSimple, transformers' usual one.
+  std::optional<Aggregation> aggregation = {};
   std::optional<size_t> stride =
       {};                     // tokens that windows of a long text share; 64, or less for a short model
   bool keep_outside = false;  // also what has the label "O"

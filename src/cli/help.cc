@@ -235,7 +235,7 @@ std::string greeting() {
   std::string out =
       style.bold("bertie") + " is BERT that you can watch: text in, vectors and attention out.\n\n";
   for (const Example& example : tries)
-    out += "  " + style.accent(pad(example.command, 42)) + style.dim(example.what) + '\n';
+    out += "  " + style.accent(pad(example.command, 44)) + style.dim(example.what) + '\n';
   out += "\nA small model is in the box; --model NAME takes any other (bertie help pull).";
   return out + "\nHelp: bertie help, bertie help COMMAND, man bertie\n";
 }

@@ -19,8 +19,8 @@ constexpr const char* kFolder =
     "a folder with config.json, model.safetensors and tokenizer.json or vocab.txt";
 constexpr std::string_view kGive = "--model NAME (after bertie pull NAME) or --model DIR";
 
-// What each work takes: a head; the embedded model that has it, where one does; what it is to do that, what kind of
-// model can, one of the hub that is such, and how to train one.
+// What each work takes: a head; the embedded model that has it, where one does; what it is to do that, what
+// kind of model can, one of the hub that is such, and how to train one.
 struct Needs {
   std::optional<Head> head;
   std::string_view embedded, work = {}, kind = {}, known = {}, train = {};
@@ -30,28 +30,49 @@ Needs needs_of(Work work) {
     case Work::kRead:
       break;
     case Work::kFillMask:
-      return {Head::kMaskedLm,        "bertie-mini", "fill masks",
-              "masked language model", "google-bert/bert-base-uncased",
+      return {Head::kMaskedLm,
+              "bertie-mini",
+              "fill masks",
+              "masked language model",
+              "google-bert/bert-base-uncased",
               "bertie pretrain --data SHARDS -o run"};
     case Work::kNextSentence:
-      return {Head::kNextSentence, "bertie-mini", "judge next sentences",
-              "BERT with its pre-training heads", "google-bert/bert-base-uncased",
+      return {Head::kNextSentence,
+              "bertie-mini",
+              "judge next sentences",
+              "BERT with its pre-training heads",
+              "google-bert/bert-base-uncased",
               "bertie pretrain --data SHARDS -o run"};
     case Work::kClassify:
-      return {Head::kClassify, "bertie-mini/sentiment", "give labels to texts", "classifier",
+      return {Head::kClassify,
+              "bertie-mini/sentiment",
+              "give labels to texts",
+              "classifier",
               "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
               "bertie finetune classify --train TEXTS.tsv -o labels"};
     case Work::kTag:
-      return {Head::kTag, "bertie-mini/entities", "name entities", "tagger", "dslim/bert-base-NER",
-              "bertie finetune tag --train WORDS.conll -o entities"};
+      return {Head::kTag, "bertie-mini/entities", "name entities",
+              "tagger",   "dslim/bert-base-NER",  "bertie finetune tag --train WORDS.conll -o entities"};
     case Work::kPair:
-      return {Head::kClassify,      "", "judge pairs of texts", "classifier of pairs",
-              "cross-encoder/nli-MiniLM2-L6-H768", "bertie finetune pair --train PAIRS.tsv -o pairs"};
+      return {Head::kClassify,
+              "",
+              "judge pairs of texts",
+              "classifier of pairs",
+              "cross-encoder/nli-MiniLM2-L6-H768",
+              "bertie finetune pair --train PAIRS.tsv -o pairs"};
     case Work::kAnswer:
-      return {Head::kAnswer, "", "answer questions", "question answerer", "deepset/roberta-base-squad2",
+      return {Head::kAnswer,
+              "",
+              "answer questions",
+              "question answerer",
+              "deepset/roberta-base-squad2",
               "bertie finetune answer --train QUESTIONS.json -o answers"};
     case Work::kWrite:
-      return {Head::kCausalLm, "", "continue texts", "causal language model", "openai-community/gpt2",
+      return {Head::kCausalLm,
+              "",
+              "continue texts",
+              "causal language model",
+              "openai-community/gpt2",
               "bertie pretrain --objective causal --config CONFIG.json --data SHARDS -o run"};
   }
   return {{}, "bertie-mini"};
@@ -59,8 +80,7 @@ Needs needs_of(Work work) {
 
 // How to come by a model that can do it.
 std::string way_out(const Needs& needs) {
-  return fmt::format("a {0} can: bertie pull {1}, then --model {1}; or train one: {2}", needs.kind, needs.known,
-                     needs.train);
+  return fmt::format("bertie pull {0}, then --model {0}; or train one: {1}", needs.known, needs.train);
 }
 
 // That of --pooling; whether vectors have length 1 stays as it is.
@@ -107,10 +127,11 @@ std::string model_name(const Settings& settings, Work work) {
   if (is_embedded(work)) return std::string(needs.embedded);
   const std::string once = fmt::format("{}; once for all: export BERTIE_MODEL=NAME", kGive);
   if (needs.work.empty()) throw UsageError("no model was given", once);
-  throw UsageError(embedded_models().empty()
-                       ? "no model was given"
-                       : fmt::format("no model was given, and the one that bertie brings cannot {}", needs.work),
-                   way_out(needs));
+  throw UsageError(
+      embedded_models().empty()
+          ? "no model was given"
+          : fmt::format("no model was given, and the one that bertie brings cannot {}", needs.work),
+      fmt::format("a {} can: {}", needs.kind, way_out(needs)));
 }
 
 ModelFiles tokenizer_files(const Settings& settings) {
@@ -182,8 +203,9 @@ TextModel load_model(const Settings& settings, Work work) {
   if (const Needs needs = needs_of(work); needs.head && !model.can(*needs.head)) try {
       model.require(*needs.head);
     } catch (const Error& error) {
-      throw Error(error.what(), fmt::format("{}. {}{}", error.hint(), way_out(needs),
-                                            is_embedded(work) ? "; without --model bertie has one of its own" : ""));
+      throw Error(error.what(),
+                  fmt::format("{}; {}{}", error.hint(), way_out(needs),
+                              is_embedded(work) ? "; without --model bertie takes its own" : ""));
     }
   if (settings.pooling) model = model.with_pooling(pooling_of(settings, model.pooling()));
   if (settings.without)

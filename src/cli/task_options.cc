@@ -243,7 +243,8 @@ std::vector<Command> task_commands() {
              {.name = "group",
               .argument = "HOW",
               .help = "how pieces become entities",
-              .standard = "simple; without --model first",
+              .standard =
+                  "first for a model that learned labels of first pieces, as by finetune; else simple",
               .to = &Settings::group,
               .choices = {{"none", "every piece by itself", int(Aggregation::kNone)},
                           {"simple", "neighbors with the same label", int(Aggregation::kSimple)},

@@ -155,6 +155,7 @@ Config Config::load(const ModelFiles& files) {
   c.scale_scores = io::get_bool(root, "scale_attn_weights", name, true);
   c.tied = io::get_bool(root, "tie_word_embeddings", name, true);
   c.labels = labels_from(root, name);
+  c.labels_first_pieces = io::get_bool(root, "labels_first_pieces", name, false);
   const std::string problem = io::get_string(root, "problem_type", name, "");
   for (const auto& [value, word] : kProblems)
     if (problem == word) c.problem = value;
@@ -207,6 +208,7 @@ std::string Config::to_json() const {
        {std::pair("pad_token_id", pad_id), {"bos_token_id", bos_id}, {"eos_token_id", eos_id}})
     out[key] = id_or_null(id);
   set("tie_word_embeddings", tied);
+  if (labels_first_pieces) set("labels_first_pieces", true);
   for (const auto& [value, word] : kProblems)
     if (problem == value) set("problem_type", word);
   bool plain = labels.size() == 2;

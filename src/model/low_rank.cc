@@ -34,14 +34,15 @@ std::vector<float> floats_of(const io::TensorInfo& t) {
 // W + B·A, as bytes of F32.
 std::vector<std::byte> changed(const Change& c, Team& team) {
   const size_t outputs = c.w->shape[0], inputs = c.w->shape[1], rank = c.a->shape[0];
-  std::vector<float> w = floats_of(*c.w);
+  std::vector<std::byte> bytes(c.w->elements() * sizeof(float));
+  const std::span<float> w(reinterpret_cast<float*>(bytes.data()), c.w->elements());
+  io::to_float(*c.w, 0, w);
   const std::vector<float> a = floats_of(*c.a), b = floats_of(*c.b);
   std::vector<float> workspace(kernels::matmul_workspace_floats(rank, inputs));
   kernels::matmul(Matrix<const float>(b.data(), outputs, rank), Matrix<const float>(a.data(), rank, inputs),
                   Matrix<float>(w.data(), outputs, inputs), workspace.data(), team,
                   kernels::Accumulate::kYes);
-  const auto bytes = std::as_bytes(std::span(w));
-  return {bytes.begin(), bytes.end()};
+  return bytes;
 }
 
 void check(std::string_view name, const Change& c, const std::string& where) {

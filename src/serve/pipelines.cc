@@ -167,9 +167,11 @@ Async<HttpReply> token_classification(Asked asked) {
   const ModelPointer model = asked.call.service.models.with_head(Head::kTag, asked.model);
   bool many;
   const std::vector<std::string> texts = asked.texts(many);
-  const std::string strategy = asked.parameters.choice("aggregation_strategy", "simple",
-                                                       {"none", "simple", "first", "average", "max"});
   TagOptions options;
+  std::string strategy;  // empty: as suits the model
+  if (asked.parameters.has("aggregation_strategy"))
+    strategy = asked.parameters.choice("aggregation_strategy", "simple",
+                                       {"none", "simple", "first", "average", "max"});
   for (auto [name, aggregation] : {std::pair("none", Aggregation::kNone),
                                    {"simple", Aggregation::kSimple},
                                    {"first", Aggregation::kFirst},

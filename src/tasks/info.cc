@@ -60,6 +60,7 @@ ModelInfo describe(const ModelFiles& files, WeightFormat format) {
   }
   const Model model = Model::load(inside, options);
   info.files = files_of(files);
+  if (files.has("NOTICE.txt")) info.notice = files.read("NOTICE.txt").text();
   const Config& config = model.config();
   info.config = config;
   info.parameters = model.parameters();

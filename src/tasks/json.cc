@@ -219,6 +219,7 @@ void add_shape(JsonWriter& json, const Config& c, const ModelInfo& info) {
   json.end_array().key("labels");
   info.has_labels() ? json.value(c.labels) : json.null();
   if (!info.no_vectors.empty()) json.field("no_vectors", info.no_vectors);
+  if (!info.notice.empty()) json.field("notice", info.notice);
   json.field("dimension", info.dimension).field("pooling", pooling_name(info.pooling));
   json.field("normalize", info.pooling.normalize).field("max_length", info.max_length);
   json.key("tokenizer");

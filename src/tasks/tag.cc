@@ -205,7 +205,9 @@ void share_out(std::vector<std::vector<Piece>>& windows) {
 std::vector<Tagging> TextModel::tag(const Texts& texts, const TagOptions& options) const {
   require(Head::kTag);
   const std::vector<std::string>& labels = model().config().labels;
-  const Grouping grouping(tokenizer(), labels, options.aggregation);
+  const Aggregation aggregation = options.aggregation.value_or(
+      model().config().labels_first_pieces ? Aggregation::kFirst : Aggregation::kSimple);
+  const Grouping grouping(tokenizer(), labels, aggregation);
   const size_t max_length = state_->head_length();
   const size_t stride = options.stride.value_or(std::min<size_t>(64, max_length / 4));
   const auto worker = state_->take_worker();
@@ -234,11 +236,11 @@ std::vector<Tagging> TextModel::tag(const Texts& texts, const TagOptions& option
     std::vector<Entity>& entities = out[i].entities;
     out[i].windows = end - first;
     auto windows = scores.windows(text, first, end, stride);
-    if (options.aggregation == Aggregation::kNone) share_out(windows);
+    if (aggregation == Aggregation::kNone) share_out(windows);
     for (std::vector<Piece>& pieces : windows)
       for (Entity& entity : grouping(std::move(pieces)))
         if (options.keep_outside || entity.label != "O") entities.push_back(std::move(entity));
-    if (windows.size() > 1 && options.aggregation != Aggregation::kNone)
+    if (windows.size() > 1 && aggregation != Aggregation::kNone)
       entities = without_overlaps(std::move(entities));
     for (Entity& entity : entities) entity.text = text.at(entity.offset);
   };

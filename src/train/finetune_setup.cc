@@ -176,6 +176,7 @@ FinetuneSetup::FinetuneSetup(const FinetuneJob& given, int threads, size_t ranks
       }
     }
     config.labels = labels;
+    config.labels_first_pieces = job.kind == TaskKind::kTag;
     config.problem = job.kind == TaskKind::kTag ? Problem::kUnset : data.train.problem;
   }
   if (job.dropout >= 0) {

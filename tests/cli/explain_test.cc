@@ -413,8 +413,31 @@ TEST(Demo, FitsEightyColumnsAndSaysHowToGoOn) {
       run({"demo"}, {.environment = {{"BERTIE_MODEL", model.name()}, {"COLUMNS", "80"}}});
   expect_says(with_model, "$ bertie attend \"Mary said that she had lost her book.\"\n");
   expect_says(with_model, "layer 2 of 2, mean of 2 heads");
-  expect_says(run({"demo", "-m", model.name()}), "$ bertie attend --model " + model.name() + " \"Mary said ");
+  const Result named = run({"demo", "-m", model.name()});
+  expect_says(named, "$ bertie attend");
+  expect_says(named, model.name());
   for (const Result& r : {alone, with_model}) expect_fits(r, 80);
+}
+
+TEST(Demo, FitsANarrowTerminal) {
+  Result r = run({"demo"}, {.environment = {{"COLUMNS", "64"}}});
+  const size_t tagged = r.out.find("[Barack");  // a text as it is, which a terminal breaks
+  r.out.erase(tagged, r.out.find('\n', tagged) - tagged);
+  expect_fits(r, 64);
+}
+
+TEST(Demo, HasAScreenForAllThatTheModelInTheBoxDoes) {
+  const Result r = run({"demo"});
+  for (const char* shown : {"1/8", "door", "follows", "[Barack Obama PER]", "positive", "negative", "0.9286",
+                            "bank in 4 places", "layer 1 of 6, head 7 of 8", "8/8"})
+    expect_says(r, shown);
+}
+
+TEST(Demo, EndsWhereInputEnds) {
+  const Result r = run({"demo"}, {.input = "\n\x04", .terminal = true});
+  EXPECT_EQ(r.code, 0) << r.err;
+  expect_says(r, "2/8");
+  EXPECT_EQ(r.out.find("3/8"), std::string::npos) << r.out;
 }
 
 }  // namespace

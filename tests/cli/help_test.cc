@@ -8,9 +8,11 @@ using namespace bertie::test;
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "demo",    "tokenize", "embed",    "similar",  "fill-mask", "next-sentence", "classify", "pair",
-    "tag",     "answer",   "generate", "attend",   "explain",   "info",          "pull",     "models",
-    "convert", "vocab",    "prepare",  "pretrain", "evaluate",  "bench",         "help",     "completion"};
+    "demo",     "tokenize", "embed",      "similar",  "fill-mask", "next-sentence", "classify",
+    "pair",     "tag",      "answer",     "generate", "attend",    "explain",       "info",
+    "pull",     "models",   "convert",    "vocab",    "prepare",   "pretrain",      "evaluate",
+    "bench",    "help",     "completion", "score",    "senses",    "index",         "quantize",
+    "finetune", "distill",  "serve",      "view",     "heads",     "prune"};
 
 TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   const Result r = run({});
@@ -22,19 +24,16 @@ TEST(Help, AloneItGreetsWithThreeCommandsAndWhereHelpIs) {
   EXPECT_NE(r.out.find("bertie help"), std::string::npos);
 }
 
-TEST(Help, CommandsOfTheGreetingThatNeedNoModelRun) {
-  const ModelFolder model;
+TEST(Help, CommandsOfTheGreetingRunWithoutAModel) {
   size_t ran = 0;
-  for (const How& how : {How{}, How{.environment = {{"BERTIE_MODEL", model.name()}}}})
-    for (const std::string& line : lines(run({}, how).out)) {
-      if (!line.starts_with("  bertie ") || line.find("DIR") != line.npos || line.find("bench") != line.npos)
-        continue;
-      std::string command = line.substr(9, line.find("   ") - 9);
-      if (how.environment.contains("BERTIE_MODEL")) command = "--model " + model.name() + " " + command;
-      EXPECT_EQ(run_shell("$BERTIE " + command).code, 0) << command;
-      ++ran;
-    }
-  EXPECT_EQ(ran, 4u);  // demo; and with a model all three
+  for (const std::string& line : lines(run({}).out)) {
+    if (!line.starts_with("  bertie ") || line.find("bertie view") != line.npos)
+      continue;  // that waits for a browser
+    const std::string command = line.substr(9, line.find("   ") - 9);
+    EXPECT_EQ(run_shell("$BERTIE " + command).code, 0) << command;
+    ++ran;
+  }
+  EXPECT_EQ(ran, 2u);
 }
 
 TEST(Help, EveryCommandHasHelpThatShowsItsUsageAndFitsEightyColumns) {

@@ -1,6 +1,8 @@
 // The task commands on the small models of tests/golden/tasks: what they print, JSON, files, errors.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "bertie/text_model.h"
@@ -111,7 +113,8 @@ TEST(Senses, ShowsPlacesLayersAndAMap) {
   for (int i = 0; i < 1000; ++i) far += "and ";
   far += "a bank";
   for (int i = 0; i < 1000; ++i) far += " and";
-  const Result over = run({"senses", "-m", model, "--json", "bank", "-f", "-"}, {.input = lines + far + "\n"});
+  const Result over =
+      run({"senses", "-m", model, "--json", "bank", "-f", "-"}, {.input = lines + far + "\n"});
   EXPECT_EQ(over.code, 0) << over.err;
   const json all_places = objects(over).at(0)["places"];
   ASSERT_EQ(all_places.size(), 3u);
@@ -127,6 +130,43 @@ TEST(Senses, ShowsPlacesLayersAndAMap) {
   EXPECT_NE(run({"senses", "-m", model}).err.find("needs a word"), std::string::npos);
   EXPECT_NE(run({"senses", "-m", model, "--layer", "9", "bank", "bank bank"}).err.find("no layer 9"),
             std::string::npos);
+}
+
+TEST(Score, RanksTextsByPerplexityAndThoseWithoutWordsLast) {
+  const Result r =
+      run({"score", "b d", "", "He eats an apple.", "", "The man bit the dog.", "", "I am here."});
+  EXPECT_EQ(r.code, 0) << r.err;
+  std::vector<double> ranks;
+  for (const std::string& line : lines(r.out)) {
+    if (line.empty()) break;
+    if (line.find("perplexity") != line.npos) continue;
+    ranks.push_back(line.starts_with("         -") ? INFINITY : std::stod(line));
+  }
+  ASSERT_EQ(ranks.size(), 7u) << r.out;
+  EXPECT_TRUE(std::is_sorted(ranks.begin(), ranks.end())) << r.out;
+  EXPECT_TRUE(std::isinf(ranks[4]) && !std::isinf(ranks[3])) << r.out;
+}
+
+TEST(Score, MarksTheWordThatSurprises) {
+  const Result r = run({"score", "He was born in London in banana."});
+  EXPECT_NE(r.out.find("*banana*"), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("*born*"), std::string::npos) << r.out;
+}
+
+TEST(Tag, TheModelInTheBoxSaysTheSameByAnyName) {
+  const std::string text = "Barack Obama spoke to the European Parliament in Brussels.";
+  const Result unnamed = run({"tag", text}), named = run({"tag", "-m", "bertie-mini/entities", text});
+  EXPECT_NE(unnamed.out.find("[Brussels LOC]"), std::string::npos) << unnamed.out;
+  EXPECT_EQ(named.out, unnamed.out) << "words are whole: it learned labels of first pieces";
+  EXPECT_NE(run({"tag", "-m", "bertie-mini/entities", "--group", "simple", text}).out, unnamed.out);
+}
+
+TEST(Models, OfTheWrongKindSayHowToGetTheRightOne) {
+  const Result classify = run({"classify", "-m", "bertie-mini", "good"}),
+               answer = run({"answer", "Who?", "--context", "-"});
+  EXPECT_NE(classify.err.find("bertie finetune classify"), std::string::npos) << classify.err;
+  EXPECT_NE(classify.err.find("without --model bertie takes its own"), std::string::npos) << classify.err;
+  EXPECT_NE(answer.err.find("a question answerer can: bertie pull"), std::string::npos) << answer.err;
 }
 
 TEST(FillMask, GoesOnAfterATextWithoutAMask) {

@@ -84,7 +84,8 @@ TEST(SaveRandom, KeepsHeadsAndNumbers) {
                           .positions = 20,
                           .types = 1,
                           .pad_id = 1,
-                          .labels = {"A", "B", "C"}};
+                          .labels = {"A", "B", "C"},
+                          .labels_first_pieces = heads == std::vector<Head>{Head::kTag}};
       const Model model = Model::random(config, 7, heads);
       const test::TempFolder folder;
       model.save(folder.path());
@@ -92,6 +93,7 @@ TEST(SaveRandom, KeepsHeadsAndNumbers) {
       EXPECT_EQ(last_hidden(model), last_hidden(again));
       for (Head head : heads) EXPECT_TRUE(again.has(head));
       EXPECT_EQ(again.config().labels, config.labels);
+      EXPECT_EQ(again.config().labels_first_pieces, config.labels_first_pieces);
     }
 }
 

@@ -108,10 +108,14 @@ int attend_command(const Settings& settings) {
                                           : Matrix<const float>(mean.data(), attention.n(), attention.n());
   const Style style = Style::for_output();
   const std::vector<std::string> tokens = printable_all(attention.tokens);
-  print("{}, {}: {}\n\n", style.bold(fmt::format("layer {} of {}", layer + 1, attention.layers)),
-        style.bold(settings.head ? fmt::format("head {} of {}", *settings.head, attention.heads)
-                                 : fmt::format("mean of {} heads", attention.heads)),
-        settings.top ? "what each token looks at most" : "each row looks at the columns, in percent");
+  print(
+      "{}\n",
+      wrap(fmt::format(
+               "{}, {}: {}", style.bold(fmt::format("layer {} of {}", layer + 1, attention.layers)),
+               style.bold(settings.head ? fmt::format("head {} of {}", *settings.head, attention.heads)
+                                        : fmt::format("mean of {} heads", attention.heads)),
+               settings.top ? "what each token looks at most" : "each row looks at the columns, in percent"),
+           output_width()));
   if (settings.top) {
     print_top(tokens, weights, *settings.top, style);
   } else {

@@ -34,8 +34,7 @@ const std::vector<Screen>& screens() {
        "It was asked whether one sentence follows another, too.",
        Work::kNextSentence,
        {{"next-sentence", "He was very tired when he came home.", "He went to bed at once."},
-        {"next-sentence", "He was very tired when he came home.",
-         "The river flows through three counties."}}},
+        {"next-sentence", "He was very tired when he came home.", "The species is found in Brazil."}}},
       {"Who and where",
        "Fine-tuned, it names people, places and organizations.",
        Work::kTag,
@@ -49,7 +48,7 @@ const std::vector<Screen>& screens() {
        "A text is a vector, and vectors that are near each other mean alike things.",
        Work::kRead,
        {{"similar", "--query", "The government raised taxes.", "Taxes were increased by the government.",
-         "The parliament passed a new law.", "The cat slept on the chair."}}},
+         "The parliament passed a new law.", "She opened the door and smiled at him."}}},
       {"One word, two meanings",
        "A static vector of \"bank\" is the same everywhere. BERT's depends on what is around it.",
        Work::kRead,
@@ -63,11 +62,16 @@ const std::vector<Screen>& screens() {
   return all;
 }
 
-// What to type.
+// What to type, in lines of a shell that fit.
 std::string line_of(const std::vector<std::string>& command) {
+  const size_t width = std::min(output_width(), kMostWidth);
   std::string line = "$ bertie";
-  for (const std::string& word : command)
-    line += word.find(' ') == word.npos ? " " + word : fmt::format(" \"{}\"", word);
+  size_t used = line.size();
+  for (const std::string& word : command) {
+    const std::string shown = word.find(' ') == word.npos ? word : fmt::format("\"{}\"", word);
+    if (used + 1 + display_width(shown) + 2 > width && used > 4) line += " \\\n   ", used = 3;  // 2: " \"
+    line += " " + shown, used += 1 + display_width(shown);
+  }
   return line;
 }
 
@@ -135,7 +139,8 @@ class Show {
     flush_output();
     const int first = std::getchar();
     for (int c = first; c != '\n' && c != EOF;) c = std::getchar();
-    return first != 'q' && first != 'Q';
+    if (first == EOF) print("\n");  // Ctrl-D ends it, too
+    return first != 'q' && first != 'Q' && first != EOF;
   }
 
   const Settings& settings_;
@@ -154,11 +159,12 @@ int demo_command(const Settings& settings) {
   Show show(settings, possible.size() + 1);
   for (const Screen& screen : possible)
     if (!show.run(screen)) return 0;
-  if (!show.title("\"You found me\": three words through self-attention")) return 0;
+  if (!show.title("\"You found me\", step by step")) return 0;
   print(steps_text(steps, {.query = 1, .brief = true}, style, std::min(output_width(), kMostWidth)));
   print("\nWhere each number comes from: {}\n", style.accent("bertie explain"));
-  print("Your turn: type one of the commands above with a text of your own, or {}\n",
-        style.accent("bertie help"));
+  print(wrap(fmt::format("Your turn: type one of the commands above with a text of your own, or {}",
+                         style.accent("bertie help")),
+             std::min(output_width(), kMostWidth)));
   return 0;
 }
 

@@ -106,6 +106,9 @@ void print_model(const ModelInfo& info, const auto& row) {
   row("memory", fmt::format("{} for the weights, {} for 2,048 tokens at work", size_text(info.weights_bytes),
                             size_text(2048 * info.bytes_per_token)));
   print_files(info, row);
+  std::string notice = info.notice;
+  std::ranges::replace(notice, '\n', ' ');
+  if (!notice.empty()) print("\n{}", wrap(printable(notice), output_width()));
 }
 
 }  // namespace

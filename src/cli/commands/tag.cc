@@ -42,11 +42,8 @@ std::string marked(const CodePoints& text, const std::vector<Entity>& entities, 
 
 int tag_command(const Settings& given) {
   const Settings settings = with_result_file(given);
-  // transformers' usual way, but for the model that bertie brings: it learned labels of first pieces alone.
-  const Aggregation standard = names_model(settings) ? Aggregation::kSimple : Aggregation::kFirst;
-  const TagOptions usual{.aggregation = Aggregation(settings.group.value_or(int(standard))),
-                         .stride = settings.stride,
-                         .keep_outside = settings.keep_outside};
+  TagOptions usual{.stride = settings.stride, .keep_outside = settings.keep_outside};
+  if (settings.group) usual.aggregation = Aggregation(*settings.group);
   Inputs inputs(settings, TaskKind::kTag);
   const TextModel model = load_model(settings, Work::kTag);
   const Style style = Style::for_output();
