@@ -24,6 +24,7 @@ ROOT = HERE.parents[1]
 MODELS = {"bert-base": "bert-base-uncased", "minilm": "all-MiniLM-L6-v2"}
 PEERS = ["Bertie", "ONNX Runtime", "OpenVINO", "CTranslate2", "PyTorch"]
 SHAPES = ["1x16", "1x128", "8x128", "1x512", "sst2x64", "squadx64"]
+# A mixed batch that peers pad as it comes: "sst2x64-padded", "squadx64-padded", when asked for with --shapes.
 MEAN_COSINE, WORST_COSINE = 0.995, 0.97  # of the last hidden states of a token with fp32's; less is not ranked
 # ONNX Runtime has none, and OpenVINO's covers a part: see without_avx512 in encode_peers.py.
 AVX2_SWITCHES = {"BERTIE_INSTRUCTIONS": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2",
@@ -73,6 +74,7 @@ class Texts:
         return [e.ids[:511] + e.ids[-1:] if len(e.ids) > 512 else e.ids for e in self.tokenizer.encode_batch(texts)]
 
     def batch(self, shape):
+        shape = shape.removesuffix("-padded")
         if shape in ("sst2x64", "squadx64"):
             return self.sentences if shape == "sst2x64" else self.contexts
         count, length = map(int, shape.split("x"))
@@ -328,7 +330,7 @@ def main():
     parser.add_argument("--work", type=folder, default=ROOT / "build/peers", help="converted models, 4 GB (default: %(default)s)")
     parser.add_argument("--build", type=folder, default=ROOT / "build", help="has bertie and libbertie.so (default: %(default)s)")
     parser.add_argument("--models-only", type=words(list(MODELS)), default=list(MODELS), metavar="MODEL,…")
-    parser.add_argument("--shapes", type=lambda text: text.split(","), default=SHAPES, help="BATCHxLENGTH, sst2x64, squadx64")
+    parser.add_argument("--shapes", type=lambda text: text.split(","), default=SHAPES, help="BATCHxLENGTH, sst2x64, squadx64; sst2x64-padded: the peers pad it as it comes")
     parser.add_argument("--only", type=lambda text: text.split(","), default=PEERS, metavar="PEER,…",
                         help=f"{', '.join(PEERS)}, or a variant of one: PyTorch fp32")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each (default: %(default)s)")

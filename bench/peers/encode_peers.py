@@ -56,8 +56,10 @@ class Peer:
     def forms(self, variant):
         return ["-"]
 
-    def ways(self, variant, texts):
+    def ways(self, variant, texts, padded=False):
         """How a batch may be computed, most promising first: form of the graph, and how it is batched."""
+        if padded and "padded" in self.batchings:
+            return [(form, "padded") for form in self.forms(variant)]
         lengths = sorted(len(t) for t in texts)
         if lengths[0] == lengths[-1]:
             return [(form, "together") for form in self.forms(variant)]
@@ -408,15 +410,16 @@ class Worker:
         np.save(to, self.peer.hidden(variant, texts))
 
     def bind(self, variant, shape, texts, way):
-        """Gets ready for a batch, warmed on a part of it. Where no way is given, takes the one that is quickest there."""
+        """Gets ready for a batch, warmed on a part of it. Where no way is given, takes the one that is quickest there; of a
+        shape "…-padded" all texts as long as the longest."""
         part = texts[:2 * GROUP]
-        way = tuple(way or self.quickest(variant, part))
+        way = tuple(way or self.quickest(variant, part, shape.endswith("-padded")))
         self.peer.bind(variant, way, part)()
         self.peer.bound[variant, shape] = self.peer.bind(variant, way, texts)
         return way
 
-    def quickest(self, variant, texts):
-        ways = self.peer.ways(variant, texts)
+    def quickest(self, variant, texts, padded):
+        ways = self.peer.ways(variant, texts, padded)
         if len(ways) == 1:
             return ways[0]
         runs = {way: self.peer.bind(variant, way, texts) for way in ways}
