@@ -16,7 +16,8 @@ class _Line:
         self._done += more
         if time.monotonic() - self._shown > 0.2 or self._done == self._total:
             self._shown = time.monotonic()
-            print(f"\r{self._desc}: {self._done}/{self._total}", end="", file=sys.stderr, flush=True)
+            of = f"/{self._total}" if self._total else ""
+            print(f"\r{self._desc}: {self._done}{of}", end="", file=sys.stderr, flush=True)
 
     def close(self):
         print(file=sys.stderr)
@@ -55,7 +56,7 @@ class Progress:
 
     def _told(self, done, total):
         if self._bar is None:
-            self._bar, self._ours = self._progress(total=total, desc=self._desc), True
+            self._bar, self._ours = self._progress(total=total or None, desc=self._desc), True  # 0: nobody knows
         if total and getattr(self._bar, "total", total) != total:
             self._bar.total = total
         self._bar.update(done - self._done)

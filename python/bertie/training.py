@@ -11,6 +11,7 @@ import tempfile
 from typing import Optional
 
 from . import _bertie
+from .errors import error
 from .inputs import as_list
 from .progress import Progress
 from .text_model import EMBEDDED, TextModel, load
@@ -37,21 +38,37 @@ def _plain(value):
     return value
 
 
-def _records(task, rows):
-    """Rows as dicts: of a DataFrame, of (texts, labels), of tuples, of dicts."""
-    if hasattr(rows, "to_dict"):
+def _records(task, rows, labeled=True):
+    """Rows as dicts: of a DataFrame, of (texts, labels), of tuples, of dicts; without labels also of texts alone."""
+    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
         return rows.to_dict(orient="records")
+    if hasattr(rows, "tolist"):
+        rows = rows.tolist()
     columns = _COLUMNS[task]
-    if isinstance(rows, tuple) and len(rows) == 2 and not isinstance(rows[0], str):
+    if labeled and isinstance(rows, tuple) and len(rows) == 2 and not isinstance(rows[0], (str, dict)):
         texts, labels = as_list(rows[0]), as_list(rows[1])
         if len(texts) != len(labels):
             raise ValueError(f"there are {len(texts)} texts and {len(labels)} labels")
         rows = [(*t, y) if task == "pair" else (t, y) for t, y in zip(texts, labels)]
-    return [row if isinstance(row, dict) else dict(zip(columns, row)) for row in rows]
+    return [_record(i, row, columns, labeled, task) for i, row in enumerate(rows)]
+
+
+def _record(i, row, columns, labeled, task):
+    if isinstance(row, dict):
+        return row
+    if not labeled:
+        if isinstance(row, str) or (task == "tag" and not isinstance(row, tuple)):
+            row = (row,)
+        if len(row) == len(columns) - 1:
+            columns = columns[:-1]
+    if isinstance(row, str) or len(row) != len(columns):
+        what = "one text" if isinstance(row, str) else f"{len(row)} values"
+        raise ValueError(f"row {i} is {what}; of {task} a row is ({', '.join(columns)})")
+    return dict(zip(columns, row))
 
 
 @contextlib.contextmanager
-def _as_file(task, rows):
+def _as_file(task, rows, labeled=True):
     """A file with these rows, for as long as it is read; the name of one that is there already, as it is."""
     if rows is None or isinstance(rows, (str, os.PathLike)):
         yield "" if rows is None else os.fspath(rows)
@@ -61,9 +78,39 @@ def _as_file(task, rows):
     with tempfile.TemporaryDirectory(prefix="bertie-") as folder:
         name = os.path.join(folder, "rows.jsonl")
         with open(name, "w", encoding="utf-8") as file:
-            for record in _records(task, rows):
+            for record in _records(task, rows, labeled):
                 file.write(json.dumps({k: _plain(v) for k, v in record.items()}) + "\n")
         yield name
+
+
+# What others call our options.
+_CALLED_HERE = {
+    "optimizer": "method",
+    "optim": "method",
+    "lr": "rate",
+    "learning_rate": "rate",
+    "batch_size": "batch",
+    "per_device_train_batch_size": "batch",
+    "gradient_accumulation_steps": "accumulate",
+    "num_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "max_steps": "steps",
+    "weight_decay": "decay",
+    "warmup_ratio": "warmup",
+    "warmup_steps": "warmup",
+    "lr_scheduler_type": "schedule",
+    "max_grad_norm": "clip",
+    "label_smoothing_factor": "label_smoothing",
+    "max_seq_length": "max_length",
+    "output_dir": "out",
+    "random_state": "seed",
+    "n_jobs": "threads",
+    "num_threads": "threads",
+    "from_model": "initial_model",
+}
+
+
+_SAID = {"int": "a whole number", "float": "a number", "str": "a str", "bool": "True or False"}  # types, in words
 
 
 def _set(job, options):
@@ -72,9 +119,25 @@ def _set(job, options):
             import difflib
 
             known = [n for n in dir(type(job)) if not n.startswith("_")]
-            near = difflib.get_close_matches(name, known, 1)
+            near = [_CALLED_HERE.get(name)] if _CALLED_HERE.get(name) in known else difflib.get_close_matches(name, known, 1)
             raise TypeError(f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        setattr(job, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+        _assign(job, name, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+def _assign(job, member, name, value):
+    """Sets a member; what it does not take is a TypeError that says what it does, by the argument's name."""
+    try:
+        setattr(job, member, value)
+    except TypeError as wrong:
+        import re
+
+        takes = re.search(r"arg: (.*), /\) -> None", str(wrong))
+        if takes is None:
+            raise
+        said = " or ".join(re.findall(r"'[^']*'", takes[1])) or re.sub(r"\w+", lambda word: _SAID.get(word[0], word[0]), takes[1].replace("|", "or"))
+        if said.startswith("a whole") and isinstance(value, int):
+            said = said.replace("number", "number from 0 on")
+        raise TypeError(f"{name} takes {said}, not {value!r}") from None
 
 
 def _named(model):
@@ -82,19 +145,26 @@ def _named(model):
 
 
 @contextlib.contextmanager
-def _told(progress, on_step, desc):
-    """on_step, and a bar over the run's steps where one is asked for."""
+def _told(progress, functions, desc, runs=1):
+    """The functions, and a bar over the steps of all runs where one is asked for."""
     with Progress(progress, desc) as bar:
         if bar is None:
-            yield on_step
+            yield functions
             return
+        run = 0
+
+        def begun(index):
+            nonlocal run
+            run = index
+            if functions.get("on_seed_begun") is not None:
+                functions["on_seed_begun"](index)
 
         def step(p):
-            bar(p.step, p.steps)
-            if on_step is not None:
-                on_step(p)
+            bar(run * p.steps + p.step, runs * p.steps)
+            if functions["on_step"] is not None:
+                functions["on_step"](p)
 
-        yield step
+        yield {**functions, "on_step": step, "on_seed_begun": begun}
 
 
 class Finetuned:
@@ -146,11 +216,14 @@ def finetune(
     on_evaluation=None,
     on_saved=None,
     on_plan=None,
+    on_seed_begun=None,
     on_seed=None,
     on_note=None,
     on_warning=None,
     on_taught=None,
     on_baseline=None,
+    on_baseline_done=None,
+    on_bad_row=None,
     stop=None,
     **options,
 ) -> Finetuned:
@@ -168,29 +241,35 @@ def finetune(
         temporary = tempfile.TemporaryDirectory(prefix="bertie-")
         out = os.path.join(temporary.name, "model")
     job = _bertie.FinetuneJob()
-    job.kind, job.out = task, os.fspath(out)
+    _assign(job, "kind", "task", task)
+    job.out = os.fspath(out)
     if model is not None or not options.get("teacher"):
         job.model = _named(model)
     if "teacher" in options:
         options["teacher"] = _named(options["teacher"])
     unlabeled = options.pop("unlabeled", None)
+    if train is None and unlabeled is None:
+        raise error("there is nothing to learn from", f"finetune({task!r}, rows), or a file's name", "train")
     _set(job, options)
-    with _as_file(task, train) as train_file, _as_file(task, dev) as dev_file, _as_file(task, unlabeled) as more:
+    with _as_file(task, train) as train_file, _as_file(task, dev) as dev_file, _as_file(task, unlabeled, labeled=False) as more:
         job.train_file, job.dev_file, job.unlabeled_file = train_file, dev_file, more
-        with _told(progress, on_step, f"finetune {task}") as step:
-            functions = {
-                "on_step": step,
-                "on_evaluation": on_evaluation,
-                "on_saved": on_saved,
-                "on_plan": on_plan,
-                "on_seed": on_seed,
-                "on_note": on_note,
-                "on_warning": on_warning,
-                "on_taught": on_taught,
-                "on_baseline": on_baseline,
-                "stop": stop,
-            }
-            result = _bertie.finetune(job, functions)
+        functions = {
+            "on_step": on_step,
+            "on_evaluation": on_evaluation,
+            "on_saved": on_saved,
+            "on_plan": on_plan,
+            "on_seed_begun": on_seed_begun,
+            "on_seed": on_seed,
+            "on_note": on_note,
+            "on_warning": on_warning,
+            "on_taught": on_taught,
+            "on_baseline": on_baseline,
+            "on_baseline_done": on_baseline_done,
+            "on_bad_row": on_bad_row,
+            "stop": stop,
+        }
+        with _told(progress, functions, f"finetune {task}", job.seeds) as told:
+            result = _bertie.finetune(job, told)
     return Finetuned(result, os.fspath(out), temporary)
 
 
@@ -215,16 +294,16 @@ def pretrain(
     job = _bertie.PretrainJob()
     job.data, job.out = os.fspath(data), os.fspath(out)
     _set(job, options)
-    with _told(progress, on_step, "pretrain") as step:
-        functions = {
-            "on_step": step,
-            "on_evaluation": on_evaluation,
-            "on_saved": on_saved,
-            "on_note": on_note,
-            "on_warning": on_warning,
-            "stop": stop,
-        }
-        return _bertie.pretrain(job, functions)
+    functions = {
+        "on_step": on_step,
+        "on_evaluation": on_evaluation,
+        "on_saved": on_saved,
+        "on_note": on_note,
+        "on_warning": on_warning,
+        "stop": stop,
+    }
+    with _told(progress, functions, "pretrain") as told:
+        return _bertie.pretrain(job, told)
 
 
 def distill(teacher, task, train=None, dev=None, *, data=None, out=None, **options):
@@ -280,7 +359,7 @@ class Evaluated:
         return f"Evaluated({self.rows} rows, " + ", ".join(f"{n} {v:.4f}" for n, v in self.scores.items()) + ")"
 
 
-def evaluate(model, data, task=None, *, progress=None, **options):
+def evaluate(model, data, task=None, *, progress=None, on_bad_row=None, **options):
     """How good a model is on labelled data, counted as the official scorers count (docs/evaluation.md).
 
     data: as in finetune; of task 'lm', shards of text, and then the result is a LanguageModelScores. task: None: what
@@ -297,14 +376,20 @@ def evaluate(model, data, task=None, *, progress=None, **options):
     if task is None:
         task = next((t for head, t in _TASKS.items() if model.can(head)), "classify")
     job = _bertie.EvaluateJob()
-    job.kind = task
+    _assign(job, "kind", "task", task)
     _set(job, options)
     with _as_file(task, data) as job.file, Progress(progress, "evaluate") as told:
-        return Evaluated(*_bertie.evaluate(model._model, job, told))
+        return Evaluated(*_bertie.evaluate(model._model, job, told, {"on_bad_row": on_bad_row}))
 
 
-def learn_vocabulary(texts, out="", *, progress=None, **options) -> list[str]:
-    """A WordPiece vocabulary of files of text (docs/data.md): its tokens, and a vocab.txt where `out` names one."""
+def learn_vocabulary(texts, out="", *, from_model=None, progress=None, **options) -> list[str]:
+    """A WordPiece vocabulary of files of text (docs/data.md): its tokens, and a vocab.txt where `out` names one.
+
+    from_model: instead of learning, of this model's tokens those that the texts need most. on_warning is told of files
+    and lines that cannot be read; with strict they are an Error.
+    """
+    if from_model is not None:
+        options["from_model"] = _named(from_model)
     with Progress(progress, "vocabulary") as told:
         return _bertie.learn_vocabulary(_files(texts), os.fspath(out), progress=told, **options)
 

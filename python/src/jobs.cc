@@ -27,6 +27,7 @@ void Callbacks::listen(TrainEvents& events) {
 void Callbacks::listen(FinetuneEvents& events) {
   listen(static_cast<TrainEvents&>(events));
   events.planned = [this](const FinetunePlan& plan) { guarded([&] { call("on_plan", plan); }); };
+  events.seed_begun = [this](size_t index) { guarded([&] { call("on_seed_begun", index); }); };
   events.seed_done = [this](const SeedResult& seed) { guarded([&] { call("on_seed", seed); }); };
   // Before the first step there is no stop to ask for: what is raised here ends the run at once.
   events.taught = [this](size_t done, size_t all) {
@@ -38,6 +39,19 @@ void Callbacks::listen(FinetuneEvents& events) {
     nb::gil_scoped_acquire gil;
     check_signals();
     call("on_baseline", python_str(name), fraction);
+  };
+  events.baseline_done = [this](const BaselineResult& baseline) {
+    nb::gil_scoped_acquire gil;
+    call("on_baseline_done", baseline);
+  };
+}
+
+std::function<void(const Error&)> Callbacks::bad_row() {
+  if (functions_.attr("get")("on_bad_row").is_none()) return {};
+  return [this](const Error& error) {
+    nb::gil_scoped_acquire gil;
+    check_signals();
+    call("on_bad_row", python_str(error.what()));
   };
 }
 

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <exception>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -85,6 +86,8 @@ class Callbacks {
 
   void listen(TrainEvents& events);
   void listen(FinetuneEvents& events);
+  // Of DatasetOptions; empty where there is no function, for without one the library does not ask.
+  std::function<void(const Error&)> bad_row();
 
   // Of the run's end.
   void raise_if_any();

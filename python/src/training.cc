@@ -39,7 +39,8 @@ void bind_reports(nb::module_& m) {
                Field{"step", &TrainResult::step}, Field{"tokens", &TrainResult::tokens},
                Field{"skipped", &TrainResult::skipped}, Field{"seconds", &TrainResult::seconds},
                Field{"loss", &TrainResult::loss}, Field{"best_loss", &TrainResult::best_loss},
-               Field{"best_step", &TrainResult::best_step}, Field{"checkpoint", &TrainResult::checkpoint});
+               Field{"best_score", &TrainResult::best_score}, Field{"best_step", &TrainResult::best_step},
+               Field{"checkpoint", &TrainResult::checkpoint});
   result_class(m, "LanguageModelScores", "How well a language model knows a text.",
                Field{"sequences", &LanguageModelScores::sequences},
                Field{"tokens", &LanguageModelScores::tokens}, Field{"metrics", &LanguageModelScores::metrics},
@@ -74,14 +75,35 @@ void bind_evaluation(nb::module_& m) {
                Field{"seconds", &SeedResult::seconds}, Field{"tokens", &SeedResult::tokens});
   result_class(m, "BaselineResult", "A simpler model on the same rows.", Field{"name", &BaselineResult::name},
                Field{"evaluation", &BaselineResult::evaluation}, Field{"seconds", &BaselineResult::seconds});
-  result_class(m, "FinetunePlan", "What a job will do.", Field{"train_found", &FinetunePlan::train_found},
-               Field{"dev_found", &FinetunePlan::dev_found}, Field{"rows", &FinetunePlan::rows},
-               Field{"dev_rows", &FinetunePlan::dev_rows}, Field{"bad_rows", &FinetunePlan::bad_rows},
-               Field{"model", &FinetunePlan::model}, Field{"labels", &FinetunePlan::labels},
-               Field{"truncated", &FinetunePlan::truncated}, Field{"longest", &FinetunePlan::longest},
-               Field{"max_length", &FinetunePlan::max_length}, Field{"tokens", &FinetunePlan::tokens},
-               Field{"continues_head", &FinetunePlan::continues_head},
-               Field{"epochs", &FinetunePlan::epochs});
+  using Options = TrainOptions;
+  result_class(
+      m, "TrainOptions", "How a model learns: bertie/train.h says what each means.",
+      Field{"out", &Options::out}, Field{"resume", &Options::resume}, Field{"batch", &Options::batch},
+      Field{"accumulate", &Options::accumulate}, Field{"steps", &Options::steps},
+      Field{"tokens", &Options::tokens}, Field{"seconds", &Options::seconds}, Field{"rate", &Options::rate},
+      Field{"schedule", &Options::schedule}, Field{"warmup", &Options::warmup},
+      Field{"cooldown", &Options::cooldown}, Field{"method", &Options::method},
+      Field{"beta1", &Options::beta1}, Field{"beta2", &Options::beta2}, Field{"eps", &Options::eps},
+      Field{"decay", &Options::decay}, Field{"clip", &Options::clip}, Field{"average", &Options::average},
+      Field{"outlier", &Options::outlier}, Field{"bf16", &Options::bf16}, Field{"seed", &Options::seed},
+      Field{"eval_every", &Options::eval_every}, Field{"eval_sequences", &Options::eval_sequences},
+      Field{"patience", &Options::patience}, Field{"save_every", &Options::save_every},
+      Field{"save_seconds", &Options::save_seconds}, Field{"keep", &Options::keep},
+      Field{"log_every", &Options::log_every});
+  using Plan = FinetunePlan;
+  result_class(
+      m, "FinetunePlan", "What a job will do.", Field{"train_found", &Plan::train_found},
+      Field{"dev_found", &Plan::dev_found}, Field{"rows", &Plan::rows}, Field{"dev_rows", &Plan::dev_rows},
+      Field{"bad_rows", &Plan::bad_rows}, Field{"invalid_rows", &Plan::invalid_rows},
+      Field{"first_invalid", &Plan::first_invalid}, Field{"unlabeled_found", &Plan::unlabeled_found},
+      Field{"unlabeled_rows", &Plan::unlabeled_rows}, Field{"model", &Plan::model},
+      Field{"problem", &Plan::problem}, Field{"labels", &Plan::labels}, Field{"least", &Plan::least},
+      Field{"largest", &Plan::largest}, Field{"lone_rows", &Plan::lone_rows},
+      Field{"dev_labels_are_places", &Plan::dev_labels_are_places}, Field{"truncated", &Plan::truncated},
+      Field{"dev_truncated", &Plan::dev_truncated}, Field{"longest", &Plan::longest},
+      Field{"max_length", &Plan::max_length}, Field{"most_length", &Plan::most_length},
+      Field{"tokens", &Plan::tokens}, Field{"continues_head", &Plan::continues_head},
+      Field{"epochs", &Plan::epochs}, Field{"train", &Plan::train});
   result_class(m, "FinetuneResult", "What fine-tuning came to.", Field{"end", &FinetuneResult::end},
                Field{"folder", &FinetuneResult::folder}, Field{"seeds", &FinetuneResult::seeds},
                Field{"best", &FinetuneResult::best}, Field{"evaluation", &FinetuneResult::evaluation},
@@ -134,7 +156,8 @@ void bind_finetune(nb::module_& m) {
         Callbacks callbacks(functions);
         FinetuneEvents events;
         callbacks.listen(events);
-        const FinetuneJob copy = given;  // another thread may change the object meanwhile
+        FinetuneJob copy = given;  // another thread may change the object meanwhile
+        copy.data.bad_row = callbacks.bad_row();
         FinetuneResult result;
         {
           nb::gil_scoped_release free;
@@ -217,9 +240,11 @@ void bind_evaluate(nb::module_& m) {
       .option("seed", &ScoreOptions::seed);
   m.def(
       "evaluate",
-      [](const TextModel& model, const EvaluateJob& given, nb::object progress) {
+      [](const TextModel& model, const EvaluateJob& given, nb::object progress, nb::dict functions) {
+        Callbacks callbacks(functions);
         EvaluateJob copy = given;
         copy.predicting.progress = progress_for(progress);
+        copy.data.bad_row = callbacks.bad_row();
         copy.data.places_needed = false;
         Evaluation evaluation;
         std::vector<Mistake> wrong;
@@ -233,7 +258,7 @@ void bind_evaluate(nb::module_& m) {
         }
         return std::make_tuple(std::move(evaluation), std::move(wrong));
       },
-      nb::arg("model"), nb::arg("job"), nb::arg("progress") = nb::none());
+      nb::arg("model"), nb::arg("job"), nb::arg("progress").none(), nb::arg("functions"));
 
   nb::class_<LanguageModelJob>(m, "LanguageModelJob")
       .def(nb::init<>())
@@ -257,12 +282,21 @@ void bind_evaluate(nb::module_& m) {
       nb::arg("job"), nb::arg("progress") = nb::none());
 }
 
-TextOptions texts_of(const std::vector<std::string>& files, const std::string& field, nb::handle progress) {
-  return {.inputs = files, .field = field, .progress = [progress](uint64_t done, uint64_t all, uint64_t) {
-            nb::gil_scoped_acquire gil;
-            check_signals();
-            if (!progress.is_none()) progress(done, all);
-          }};
+// Which texts vocabularies and shards are made of; the functions must outlive what is made here.
+TextOptions texts_of(const std::vector<std::string>& files, const std::string& field, bool strict,
+                     nb::handle progress, nb::handle warning) {
+  TextOptions texts{.inputs = files, .field = field, .strict = strict};
+  texts.progress = [progress](uint64_t done, uint64_t all, uint64_t) {
+    nb::gil_scoped_acquire gil;
+    check_signals();
+    if (!progress.is_none()) progress(done, all);
+  };
+  if (!warning.is_none())
+    texts.warning = [warning](const std::string& what, const std::string& hint) {
+      nb::gil_scoped_acquire gil;
+      warning(python_str(hint.empty() ? what : what + "\n  try: " + hint));
+    };
+  return texts;
 }
 
 void bind_data(nb::module_& m) {
@@ -271,41 +305,50 @@ void bind_data(nb::module_& m) {
       // `out` is no path, whose default would import pathlib with the module: half of the time that that
       // takes.
       [](const std::vector<std::string>& texts, const std::string& out, size_t size, uint64_t min_frequency,
-         size_t alphabet_limit, bool lowercase, const std::string& field, bool force, int threads,
-         nb::object progress) {
-        VocabularyOptions options{.texts = texts_of(texts, field, progress),
+         size_t alphabet_limit, bool lowercase, const std::optional<std::string>& from_model,
+         const std::string& field, bool strict, bool force, int threads, size_t max_words,
+         nb::object progress, nb::object on_warning) {
+        VocabularyOptions options{.texts = texts_of(texts, field, strict, progress, on_warning),
                                   .out = out,
                                   .force = force,
                                   .size = size,
                                   .min_frequency = min_frequency,
                                   .alphabet_limit = alphabet_limit,
                                   .lowercase = lowercase,
-                                  .threads = threads};
+                                  .threads = threads,
+                                  .max_words = max_words};
+        if (from_model) options.from = ModelFiles(*from_model);
         nb::gil_scoped_release free;
         return learn_vocabulary(options).tokens;
       },
-      nb::arg("texts"), nb::arg("out") = "", nb::arg("size") = 30522, nb::arg("min_frequency") = 2,
-      nb::arg("alphabet_limit") = 1000, nb::arg("lowercase") = true, nb::arg("field") = "",
-      nb::arg("force") = false, nb::arg("threads") = 0, nb::arg("progress") = nb::none(),
+      nb::arg("texts"), nb::arg("out") = "", nb::arg("size") = VocabularyOptions().size,
+      nb::arg("min_frequency") = VocabularyOptions().min_frequency,
+      nb::arg("alphabet_limit") = VocabularyOptions().alphabet_limit, nb::arg("lowercase") = true,
+      nb::arg("from_model") = nb::none(), nb::arg("field") = "", nb::arg("strict") = false,
+      nb::arg("force") = false, nb::arg("threads") = 0, nb::arg("max_words") = VocabularyOptions().max_words,
+      nb::arg("progress") = nb::none(), nb::arg("on_warning") = nb::none(),
       "A WordPiece vocabulary of files of text: its tokens.");
   m.def(
       "prepare",
       [](const std::vector<std::string>& texts, const std::filesystem::path& out,
-         const std::string& tokenizer, double held_out, bool cased, const std::string& field, bool force,
-         int threads, nb::object progress) {
-        PrepareOptions options{.texts = texts_of(texts, field, progress),
+         const std::string& tokenizer, double held_out, bool cased, const std::string& field, bool strict,
+         bool force, int threads, size_t shard_bytes, nb::object progress, nb::object on_warning) {
+        PrepareOptions options{.texts = texts_of(texts, field, strict, progress, on_warning),
                                .out = out,
                                .tokenizer = tokenizer,
                                .cased = cased,
                                .held_out = held_out,
+                               .shard_bytes = shard_bytes,
                                .threads = threads,
                                .force = force};
         nb::gil_scoped_release free;
         return to_json(prepare(options), out.string(), 0);
       },
       nb::arg("texts"), nb::arg("out"), nb::arg("tokenizer"), nb::arg("held_out") = 0.,
-      nb::arg("cased") = false, nb::arg("field") = "", nb::arg("force") = false, nb::arg("threads") = 0,
-      nb::arg("progress") = nb::none(), "Files of text to shards of tokens; what they hold, as JSON.");
+      nb::arg("cased") = false, nb::arg("field") = "", nb::arg("strict") = false, nb::arg("force") = false,
+      nb::arg("threads") = 0, nb::arg("shard_bytes") = PrepareOptions().shard_bytes,
+      nb::arg("progress") = nb::none(), nb::arg("on_warning") = nb::none(),
+      "Files of text to shards of tokens; what they hold, as JSON.");
 }
 
 }  // namespace
