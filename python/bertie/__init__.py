@@ -12,7 +12,7 @@ What is not needed is not imported: NumPy, torch, pandas and scikit-learn come i
 """
 
 from ._bertie import Compute, Error, Look, Score, __version__
-from .text_model import TextModel, info, load, models, pull
+from .text_model import TextModel, info, load, models, pull, quantize
 
 # Names that are imported when they are first used, by the module that has them.
 _LATER = {
@@ -20,6 +20,7 @@ _LATER = {
     for module, names in {
         "arrays": "attention attention_forward attention_backward similarity rank",
         "seeing": "Attention",
+        "indexing": "Index",
         "training": "finetune pretrain distill evaluate prepare learn_vocabulary",
         "estimators": "BertClassifier BertRegressor BertTagger BertVectors",
         "tokenization": "AutoTokenizer BertTokenizer BertTokenizerFast DistilBertTokenizer DistilBertTokenizerFast "

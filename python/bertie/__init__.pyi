@@ -10,6 +10,7 @@ from .estimators import BertClassifier as BertClassifier
 from .estimators import BertRegressor as BertRegressor
 from .estimators import BertTagger as BertTagger
 from .estimators import BertVectors as BertVectors
+from .indexing import Index as Index
 from .pretrained import AlbertForCausalLM as AlbertForCausalLM
 from .pretrained import AlbertForMaskedLM as AlbertForMaskedLM
 from .pretrained import AlbertForNextSentencePrediction as AlbertForNextSentencePrediction
@@ -83,6 +84,7 @@ from .text_model import info as info
 from .text_model import load as load
 from .text_model import models as models
 from .text_model import pull as pull
+from .text_model import quantize as quantize
 from .tokenization import AlbertTokenizer as AlbertTokenizer
 from .tokenization import AlbertTokenizerFast as AlbertTokenizerFast
 from .tokenization import AutoTokenizer as AutoTokenizer

@@ -11,6 +11,8 @@ from .progress import Progress
 EMBEDDED = "bertie-mini"
 # What bertie-mini was fine-tuned for, by the head that it takes.
 _EMBEDDED_FOR = {"classify": "bertie-mini/sentiment", "tag": "bertie-mini/entities"}
+_POOLINGS = ("cls", "mean", "max", "mean_sqrt_length")
+_AS_LOADED = {"threads": 0, "max_length": 0, "precision": "fp32", "strict": False, "pooling": None, "heads_off": ()}
 
 Similar = namedtuple("Similar", "index score text")
 
@@ -54,8 +56,10 @@ class TextModel:
     gives a DataFrame with the same index. `progress` is True, a class like tqdm's, or a function of (done, total).
     """
 
-    def __init__(self, model, name, whole_family=False):
+    def __init__(self, model, name, whole_family=False, options=None):
         self._model, self.name = model, name
+        # What it takes to load it again: of load, and of what was asked of it since.
+        self._options = {**_AS_LOADED, **(options or {})}
         # Loaded without a name: other tasks go to what was fine-tuned from the embedded model.
         self._whole_family, self._siblings = whole_family, {}
 
@@ -65,7 +69,7 @@ class TextModel:
         if name is None or name not in _bertie.embedded_models():
             return self._model
         if name not in self._siblings:
-            self._siblings[name] = _bertie.TextModel.load(name, self._model.threads)
+            self._siblings[name] = _load(name, self._options)
         return self._siblings[name]
 
     # Vectors.
@@ -121,6 +125,16 @@ class TextModel:
             return nearest(self._model.embed_one(query, None, prefix, False))
         return [nearest(vector) for vector in self._embed(query, None, prefix, False, None)[0]]
 
+    def index(self, texts, folder, *, numbers="float16", prefix="", windows=False, resume=False, progress=None):
+        """Vectors of texts, saved with them in a folder: an Index, to search as often as one likes.
+
+        texts may be more than fit into memory: any iterable. numbers: 'float16', or 'int8' for half the space. resume:
+        goes on with what was begun with the same texts and options.
+        """
+        from .indexing import make
+
+        return make(self, texts, folder, numbers, prefix, windows, resume, progress)
+
     def encode(
         self,
         sentences,
@@ -134,22 +148,29 @@ class TextModel:
         convert_to_tensor=False,
         device=None,
         normalize_embeddings=False,
-        **_,
+        truncate_dim=None,
+        pool=None,
+        chunk_size=None,
     ):
-        """sentence-transformers' encode. batch_size and device change nothing here; of precision there is float32."""
+        """sentence-transformers' encode. batch_size, device, pool and chunk_size change nothing here."""
         if precision != "float32":
-            raise ValueError("precision is 'float32'")
+            raise ValueError(
+                f"precision is 'float32', not {precision!r}; bertie.load(…, precision='int8') is a model's"
+            )
         prefix = prompt or ""
         if prompt_name is not None and prompt is None:
             prefix = self._prompt(prompt_name)
-        normalize = True if normalize_embeddings else None
+        # What is cut gets its length afterwards.
+        normalize = True if normalize_embeddings and truncate_dim is None else None
         if output_value == "token_embeddings":
             out = self.token_vectors(sentences, prefix=prefix, progress=show_progress_bar)
-        elif output_value in ("sentence_embedding", None):
+        elif output_value == "sentence_embedding":
             if isinstance(sentences, str):
                 out = self._model.embed_one(sentences, normalize, prefix, False)
             else:
                 out, _ = self._embed(sentences, normalize, prefix, False, show_progress_bar)
+            if truncate_dim is not None:
+                out = _cut(out, truncate_dim, normalize_embeddings)
         else:
             raise ValueError(f"output_value is 'sentence_embedding' or 'token_embeddings', not {output_value!r}")
         if convert_to_tensor:
@@ -308,25 +329,30 @@ class TextModel:
 
     # Other handles on the same weights.
 
-    def _with(self, model):
-        return TextModel(model, self.name, self._whole_family)
+    def _with(self, model, **options):
+        return TextModel(model, self.name, self._whole_family, {**self._options, **options})
 
     def with_threads(self, threads):
         """For many callers at once one thread a call is the fastest. 0: one for every core."""
-        return self._with(self._model.with_threads(threads))
+        return self._with(self._model.with_threads(threads), threads=threads)
 
     def with_max_length(self, tokens):
-        return self._with(self._model.with_max_length(tokens))
+        return self._with(self._model.with_max_length(tokens), max_length=tokens)
 
     def with_pooling(self, *kinds, normalize=None):
         """Vectors pooled in another way: 'cls', 'mean', 'max', 'mean_sqrt_length', or several of them."""
+        unknown = set(kinds) - set(_POOLINGS)
+        if unknown or not kinds:
+            named = f"there is no pooling {', '.join(map(repr, sorted(unknown)))}" if unknown else "no pooling is named"
+            raise ValueError(f"{named}; there are {', '.join(_POOLINGS)}")
         wanted = dict.fromkeys(kinds, True)
-        normalize = self._model.normalizes if normalize is None else normalize
-        return self._with(self._model.with_pooling(**wanted, normalize=normalize))
+        wanted["normalize"] = self._model.normalizes if normalize is None else normalize
+        return self._with(self._model.with_pooling(**wanted), pooling=wanted)
 
     def without(self, heads):
         """These heads of attention give nothing: pairs of layer and head, from 0."""
-        return self._with(self._model.without([tuple(h) for h in heads]))
+        model = self._model.without([tuple(h) for h in heads])
+        return self._with(model, heads_off=model.heads_off)
 
     def can(self, head):
         """Whether the checkpoint has this head: 'masked_lm', 'classify', …"""
@@ -340,6 +366,7 @@ class TextModel:
     threads = property(lambda self: self._model.threads)
     pooling = property(lambda self: self._model.pooling)
     heads_off = property(lambda self: self._model.heads_off)
+    precision = property(lambda self: self._model.precision, doc="of the weights: 'fp32', 'bf16' or 'int8'")
 
     @property
     def config(self):
@@ -352,14 +379,32 @@ class TextModel:
         return f"TextModel({self.name!r}, {self.parameters:,} parameters, {self.dimension} numbers a vector)"
 
     def __reduce__(self):
-        state = (self.name, self._model.threads, self._model.max_length, self._whole_family, self.heads_off)
-        return _again, state
+        return _again, (self.name, self._whole_family, self._options)
 
 
-def _again(name, threads, max_length, whole_family, heads_off):
+def _load(name, options):
+    """The library's model, with all that load and the handles made from it were asked for."""
+    model = _bertie.TextModel.load(
+        name, options["threads"], options["max_length"], options["strict"], options["precision"]
+    )
+    if options["pooling"]:
+        model = model.with_pooling(**options["pooling"])
+    return model.without(options["heads_off"]) if options["heads_off"] else model
+
+
+def _again(name, whole_family, options):
     """A TextModel that was pickled: its files are read again where they were."""
-    model = TextModel(_bertie.TextModel.load(name, threads, max_length), name, whole_family)
-    return model.without(heads_off) if heads_off else model
+    return TextModel(_load(name, options), name, whole_family, options)
+
+
+def _cut(vectors, dimension, normalize):
+    """The first numbers of each vector, as models that were trained for it have them (Matryoshka)."""
+    import numpy
+
+    vectors = numpy.ascontiguousarray(vectors[..., :dimension])
+    if normalize:
+        vectors /= numpy.maximum(numpy.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    return vectors
 
 
 def _label_frame(index, results):
@@ -380,13 +425,23 @@ def load(model=None, *, threads=0, max_length=0, precision="fp32", strict=False,
     """
     name = EMBEDDED if model is None else str(model)
     loaded = _bertie.TextModel.load(name, threads, max_length, strict, precision, warning)
-    return TextModel(loaded, name, whole_family=model is None)
+    options = {"threads": threads, "max_length": max_length, "precision": precision, "strict": strict}
+    return TextModel(loaded, name, model is None, options)
 
 
 def pull(name, *, progress=None):
     """Downloads a model from the hub into the cache that Python's huggingface_hub uses too; its folder."""
     with Progress(progress, name) as told:
         return _bertie.pull(name, told)
+
+
+def quantize(model, to, texts=(), *, force=False):
+    """Writes a model in 8-bit integers into the folder `to`: a quarter of the size, and faster (docs/quantizing.md).
+
+    texts: some fifty like those that it will read. The result, a Quantized, says what was lost.
+    """
+    name = EMBEDDED if model is None else model.name if isinstance(model, TextModel) else str(model)
+    return _bertie.quantize(name, str(to), as_list(texts), force)
 
 
 def info(model=None):

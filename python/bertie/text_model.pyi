@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import Any, Literal, NamedTuple, Optional, Union, overload
 
 import numpy as np
@@ -11,12 +12,14 @@ from ._bertie import (
     Generation,
     MaskFilling,
     NextSentence,
+    Quantized,
     Senses,
     Tagging,
     TextScore,
     Tokenizer,
 )
 from ._bertie import EmbeddedRow as EmbeddedRow
+from .indexing import Index
 from .seeing import Attention
 
 EMBEDDED: str
@@ -56,7 +59,9 @@ class Tokens:
 # Many texts give a list; a column of pandas' gives a DataFrame, which is why the results of many are Any.
 class TextModel:
     name: str
-    def __init__(self, model: Any, name: str, whole_family: bool = False) -> None: ...
+    def __init__(
+        self, model: Any, name: str, whole_family: bool = False, options: Optional[dict[str, Any]] = None
+    ) -> None: ...
     @overload
     def embed(
         self,
@@ -110,6 +115,17 @@ class TextModel:
     ) -> Vectors: ...
     @overload
     def similar(self, query: Any, texts: Any, *, top: int = 10, prefix: str = "", progress: Progress = None) -> Any: ...
+    def index(
+        self,
+        texts: Iterable[str],
+        folder: Union[str, PathLike[str]],
+        *,
+        numbers: Literal["float16", "int8"] = "float16",
+        prefix: str = "",
+        windows: bool = False,
+        resume: bool = False,
+        progress: Progress = None,
+    ) -> Index: ...
     def encode(
         self,
         sentences: Union[str, Iterable[str]],
@@ -123,7 +139,9 @@ class TextModel:
         convert_to_tensor: bool = False,
         device: Any = None,
         normalize_embeddings: bool = False,
-        **_: Any,
+        truncate_dim: Optional[int] = None,
+        pool: Any = None,
+        chunk_size: Optional[int] = None,
     ) -> Any: ...
     def attend(self, text: str, pair: Optional[str] = None, *, layers: Iterable[int] = ()) -> Attention: ...
     def senses(self, word: str, texts: Iterable[str]) -> Senses: ...
@@ -279,6 +297,8 @@ class TextModel:
     @property
     def pooling(self) -> str: ...
     @property
+    def precision(self) -> Literal["fp32", "bf16", "int8"]: ...
+    @property
     def heads_off(self) -> list[tuple[int, int]]: ...
     @property
     def config(self) -> dict[str, Any]: ...
@@ -293,5 +313,8 @@ def load(
     warning: Optional[Callable[[str], object]] = None,
 ) -> TextModel: ...
 def pull(name: str, *, progress: Progress = None) -> str: ...
+def quantize(
+    model: Any, to: Union[str, PathLike[str]], texts: Iterable[str] = (), *, force: bool = False
+) -> Quantized: ...
 def info(model: Any = None) -> dict[str, Any]: ...
 def models() -> tuple[list[dict[str, Any]], list[str]]: ...

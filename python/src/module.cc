@@ -11,4 +11,5 @@ NB_MODULE(_bertie, m) {
   bertie::python::bind_network(m);
   bertie::python::bind_attention_call(m);
   bertie::python::bind_training(m);
+  bertie::python::bind_vector_index(m);
 }

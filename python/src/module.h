@@ -11,5 +11,6 @@ void bind_text_model(nanobind::module_& m);
 void bind_network(nanobind::module_& m);
 void bind_attention_call(nanobind::module_& m);
 void bind_training(nanobind::module_& m);
+void bind_vector_index(nanobind::module_& m);
 
 }  // namespace bertie::python

@@ -233,6 +233,7 @@ void bind_handles(nb::class_<TextModel>& model) {
       .def_prop_ro("max_length", &TextModel::max_length)
       .def_prop_ro("task_max_length", &TextModel::task_max_length)
       .def_prop_ro("threads", &TextModel::threads)
+      .def_prop_ro("precision", [](const TextModel& self) { return self.model().format(); })
       .def_prop_ro("parameters", [](const TextModel& self) { return self.model().parameters(); })
       .def_prop_ro("labels", [](const TextModel& self) { return self.model().config().labels; })
       .def_prop_ro(

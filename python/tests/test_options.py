@@ -27,7 +27,10 @@ def members(struct):
 
 # What Python calls otherwise; parts of jobs, whose members are the job's own there; and what means nothing there.
 OTHERWISE = {("PretrainJob", "from"): "initial_model", ("Teaching", "layers"): "teacher_layers"}
-PARTS = {(job, part) for job in ("FinetuneJob", "PretrainJob") for part in ("train", "teaching")} | {("FinetuneJob", "data")}
+PARTS = {
+    *((job, part) for job in ("FinetuneJob", "PretrainJob") for part in ("train", "teaching")),
+    ("FinetuneJob", "data"),
+}
 LEFT_OUT = {
     "bad_row",  # the function on_bad_row
     "labels_needed",  # without labels nothing is learned, and nothing can be counted
@@ -56,7 +59,7 @@ def test_every_option_of_a_job_can_be_set(job, structs):
 
 
 RESULTS = """TrainOptions TrainProgress Metric Watched EvalResult TrainResult LanguageModelScores SeedResult FinetunePlan
-FinetuneResult BaselineResult Evaluation ClassScore NamedScore Mistake EmbeddedRow Fill MaskFilling NextSentence
+FinetuneResult BaselineResult Evaluation ClassScore NamedScore Mistake Quantized EmbeddedRow Fill MaskFilling NextSentence
 TokenScore TextScore Scored Classification Entity Tagging Answer Answering Generation""".split()
 
 

@@ -43,8 +43,26 @@ def test_a_result_survives_pickling(box):
 
 
 def test_a_model_survives_pickling(box):
-    again = pickle.loads(pickle.dumps(box))
-    np.testing.assert_array_equal(again.embed(TEXTS), box.embed(TEXTS))
+    long = "a rather long text, " * 40
+    for model in (
+        box,
+        bertie.load(precision="int8"),
+        box.with_pooling("cls", "max", normalize=True),
+        box.with_max_length(16),
+        box.without([(0, 1), (2, 3)]),
+    ):
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.embed([*TEXTS, long]), model.embed([*TEXTS, long]))
+        assert (again.precision, again.pooling, again.heads_off) == (model.precision, model.pooling, model.heads_off)
+
+
+def test_tasks_of_a_sibling_are_done_as_was_asked(box):
+    """classify goes to another model in the box: with the same heads off."""
+    text = "A fine film."
+    if not box.labels and "bertie-mini/sentiment" not in bertie.models()[1]:
+        pytest.skip("this build has no model for classify in the box")
+    off = box.without([(layer, head) for layer in range(6) for head in range(8)])
+    assert off.classify(text).score != box.classify(text).score
 
 
 def test_scores_are_of_tokens_in_the_text(box):
@@ -176,6 +194,11 @@ def test_what_is_no_text_is_named(box):
         box.embed("\ud800")
     with pytest.raises(TypeError, match="average"):
         box.tag(["a"], aggregation="nothing")
+    with pytest.raises(ValueError, match="no pooling 'average'; there are cls, mean"):
+        box.with_pooling("average")
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="one of its columns, 'review'"):
+        box.classify(pandas.DataFrame({"review": TEXTS}))
 
 
 def test_a_task_that_the_model_cannot_do_is_an_error(minilm):
@@ -294,5 +317,10 @@ def test_encode_as_sentence_transformers_has_it(minilm):
     assert isinstance(model.encode(TEXTS, convert_to_numpy=False), list)
     tokens = model.encode(TEXTS, output_value="token_embeddings")
     assert [len(t) for t in tokens] == [len(model.tokenize(t)) for t in TEXTS]
+    cut = model.encode(TEXTS, truncate_dim=64, normalize_embeddings=True)
+    whole = model.encode(TEXTS)[:, :64]
+    np.testing.assert_allclose(cut, whole / np.linalg.norm(whole, axis=1, keepdims=True), atol=1e-6)
+    with pytest.raises(TypeError, match="normalise"):
+        model.encode(TEXTS, normalise=True)
     torch = pytest.importorskip("torch")
     assert torch.equal(model.encode(TEXTS, convert_to_tensor=True), torch.from_numpy(model.encode(TEXTS)))
