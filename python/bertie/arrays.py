@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _bertie
 from ._bertie import Compute, Look, Score
 from .tensors import is_torch, to_numpy, to_torch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Arrays, lists or torch's tensors; what is given as tensors comes back as tensors.
+Numbers = Any
+Offsets = Optional[Sequence[int]]
 
 
 class Saved:
     """What attention_backward needs of attention_forward."""
 
     __slots__ = ("call", "q", "k", "v", "out", "log_sums", "shapes", "as_torch")
+    call: _bertie.AttentionCall
+    q: NDArray
+    k: NDArray
+    v: NDArray
+    out: NDArray
+    log_sums: Optional[NDArray]
+    shapes: list[tuple[int, ...]]
+    as_torch: bool
 
 
 def _chosen(kinds, choice):
@@ -77,22 +94,22 @@ def _run(q, k, v, heads, look, compute, score, causal, dropout, seed, q_offsets,
 
 
 def attention(
-    q,
-    k,
-    v,
+    q: Numbers,
+    k: Numbers,
+    v: Numbers,
     *,
-    heads=1,
-    look="full",
-    compute="softmax",
-    score="scaled_dot",
-    causal=False,
-    dropout=0.0,
-    seed=0,
-    q_offsets=None,
-    k_offsets=None,
-    weights=False,
-    threads=0,
-):
+    heads: int = 1,
+    look: Union[Look, str] = "full",
+    compute: Union[Compute, str] = "softmax",
+    score: Union[Score, str] = "scaled_dot",
+    causal: bool = False,
+    dropout: float = 0.0,
+    seed: int = 0,
+    q_offsets: Offsets = None,
+    k_offsets: Offsets = None,
+    weights: bool = False,
+    threads: int = 0,
+) -> Any:
     """Attention of queries (…, n, H·D) to keys (…, m, H·D) and values (…, m, H·Dv): (…, n, H·Dv).
 
     The axes before the last two are a batch, so that torch's (batch, heads, tokens, size) is taken as it is, each head
@@ -109,21 +126,21 @@ def attention(
 
 
 def attention_forward(
-    q,
-    k,
-    v,
+    q: Numbers,
+    k: Numbers,
+    v: Numbers,
     *,
-    heads=1,
-    look="full",
-    compute="softmax",
-    score="scaled_dot",
-    causal=False,
-    dropout=0.0,
-    seed=0,
-    q_offsets=None,
-    k_offsets=None,
-    threads=0,
-):
+    heads: int = 1,
+    look: Union[Look, str] = "full",
+    compute: Union[Compute, str] = "softmax",
+    score: Union[Score, str] = "scaled_dot",
+    causal: bool = False,
+    dropout: float = 0.0,
+    seed: int = 0,
+    q_offsets: Offsets = None,
+    k_offsets: Offsets = None,
+    threads: int = 0,
+) -> tuple[Any, Saved]:
     """attention, and what attention_backward needs of it: (out, saved)."""
     out, _, saved = _run(
         q, k, v, heads, look, compute, score, causal, dropout, seed, q_offsets, k_offsets, threads, False, True
@@ -131,7 +148,7 @@ def attention_forward(
     return out, saved
 
 
-def attention_backward(saved, d_out):
+def attention_backward(saved: Saved, d_out: Numbers) -> dict[str, Any]:
     """From ∂loss/∂out to the gradients of everything that went in: a dict of q, k, v, and of what a score, look or
     compute has to learn (w; w1, w2, additive_v; spans; e, f)."""
     d_out = _rows(d_out, "d_out")
@@ -143,12 +160,12 @@ def attention_backward(saved, d_out):
     return {name: to_torch(g) for name, g in found.items()} if saved.as_torch else found
 
 
-def similarity(a, b=None):
+def similarity(a: Numbers, b: Numbers = None) -> NDArray:
     """The cosine of each row of a with each row of b, or of a."""
     a = to_numpy(a, "float32")
     return _bertie.similarity(a, a if b is None else to_numpy(b, "float32"))
 
 
-def rank(query, rows, top=None):
+def rank(query: Numbers, rows: Numbers, top: Optional[int] = None) -> list[_bertie.Ranked]:
     """The rows most like the query by their cosine, best first: Ranked(index, score)."""
     return _bertie.rank(to_numpy(query, "float32"), to_numpy(rows, "float32"), top)

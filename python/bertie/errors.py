@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._bertie import Error
+from ._bertie import Error  # type: ignore[attr-defined]  # an exception, which nanobind says nothing of
 
 
 def error(message: str, hint: str = "", field: str = "") -> Error:

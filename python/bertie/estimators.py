@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
@@ -18,8 +19,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from . import _bertie
-from .text_model import EMBEDDED, load
+from .text_model import EMBEDDED, TextModel, load
 from .training import finetune
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Self
 
 
 def _texts(X):
@@ -92,24 +97,24 @@ class _Tuned(BaseEstimator):
 
     def __init__(
         self,
-        model=None,
+        model: Any = None,
         *,
-        epochs=0,
-        batch=0,
-        rate=0,
-        steps=0,
-        warmup=0.1,
-        decay=0.01,
-        dropout=-1,
-        freeze=None,
-        layer_decay=1,
-        max_length=0,
-        dev_share=0,
-        seed=1,
-        threads=0,
-        on_step=None,
-        progress=None,
-    ):
+        epochs: float = 0,
+        batch: int = 0,
+        rate: float = 0,
+        steps: int = 0,
+        warmup: float = 0.1,
+        decay: float = 0.01,
+        dropout: float = -1,
+        freeze: Optional[int] = None,
+        layer_decay: float = 1,
+        max_length: int = 0,
+        dev_share: float = 0,
+        seed: int = 1,
+        threads: int = 0,
+        on_step: Any = None,
+        progress: Any = None,
+    ) -> None:
         self.model = model
         self.epochs = epochs
         self.batch = batch
@@ -151,11 +156,11 @@ class _Tuned(BaseEstimator):
         return self._learned.model(self.threads)
 
     @property
-    def text_model_(self):
+    def text_model_(self) -> TextModel:
         """What was learned, as bertie.load gives it."""
         return self._fitted()
 
-    def save(self, folder):
+    def save(self, folder: Any) -> None:
         """What was learned as a folder, for bertie.load and transformers."""
         check_is_fitted(self, "_learned")
         self._learned.save(folder)
@@ -186,7 +191,7 @@ def _checked(X, y):
 class BertClassifier(ClassifierMixin, _Tuned):
     __doc__ = "Texts or pairs of texts to classes.\n\n" + str(_Tuned.__doc__)
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         X, y = _checked(X, y)
         _check_texts(X)
         check_classification_targets(y)
@@ -199,7 +204,7 @@ class BertClassifier(ClassifierMixin, _Tuned):
         rows = [(*x, label) if pairs else (x, label) for x, label in zip(X, labels)]
         return self._learn("pair" if pairs else "classify", rows, problem="single_label")
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray:
         """(texts, classes), in the order of classes_."""
         model = self._fitted()
         X = _texts(X)
@@ -211,7 +216,7 @@ class BertClassifier(ClassifierMixin, _Tuned):
                 row[int(scored.label[len("class-") :])] = scored.score
         return out
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
@@ -219,7 +224,7 @@ class BertClassifier(ClassifierMixin, _Tuned):
 class BertRegressor(RegressorMixin, _Tuned):
     __doc__ = "Texts or pairs of texts to numbers.\n\n" + str(_Tuned.__doc__)
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         X, y = _checked(X, y)
         _check_texts(X)
         y = y.astype("float64")
@@ -234,7 +239,7 @@ class BertRegressor(RegressorMixin, _Tuned):
         rows = [(*x, value) if pairs else (x, value) for x, value in zip(X, scaled.tolist())]
         return self._learn("pair" if pairs else "classify", rows, problem="regression")
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         model = self._fitted()
         X = _texts(X)
         _check_texts(X)
@@ -245,7 +250,7 @@ class BertRegressor(RegressorMixin, _Tuned):
 class BertTagger(_Tuned):
     __doc__ = "Lists of words to lists of tags; score is the share of words that are right.\n\n" + str(_Tuned.__doc__)
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         X = [list(words) for words in X]
         y = [[str(tag) for tag in tags] for tags in y]
         if len(X) != len(y) or any(len(words) != len(tags) for words, tags in zip(X, y)):
@@ -255,7 +260,7 @@ class BertTagger(_Tuned):
         self.classes_ = numpy.unique([tag for tags in y for tag in tags])
         return self._learn("tag", list(zip(X, y)))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> list[list[str]]:
         """A tag for each word: that of its first token."""
         model = self._fitted()
         X = [[str(word) for word in words] for words in X]
@@ -275,7 +280,7 @@ class BertTagger(_Tuned):
             out.append(tags)
         return out
 
-    def score(self, X, y):
+    def score(self, X: Any, y: Any) -> float:
         right = [a == str(b) for tags, true in zip(self.predict(X), y) for a, b in zip(tags, true)]
         return float(numpy.mean(right))
 
@@ -283,7 +288,16 @@ class BertTagger(_Tuned):
 class BertVectors(TransformerMixin, BaseEstimator):
     """Texts to vectors: a transformer for a Pipeline. There is nothing to learn; fit loads the model."""
 
-    def __init__(self, model=None, *, normalize=None, prefix="", windows=False, threads=0, progress=None):
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        normalize: Optional[bool] = None,
+        prefix: str = "",
+        windows: bool = False,
+        threads: int = 0,
+        progress: Any = None,
+    ) -> None:
         self.model = model
         self.normalize = normalize
         self.prefix = prefix
@@ -291,7 +305,7 @@ class BertVectors(TransformerMixin, BaseEstimator):
         self.threads = threads
         self.progress = progress
 
-    def fit(self, X=None, y=None):
+    def fit(self, X: Any = None, y: Any = None) -> Self:
         self._loaded = None
         self.n_features_out_ = self._text_model().dimension
         self.n_features_in_ = 1
@@ -302,14 +316,14 @@ class BertVectors(TransformerMixin, BaseEstimator):
             self._loaded = load(EMBEDDED if self.model is None else self.model, threads=self.threads)
         return self._loaded
 
-    def transform(self, X):
+    def transform(self, X: Any) -> NDArray:
         check_is_fitted(self, "n_features_out_")
         X = _texts(X)
         _check_texts(X)
         options = {"normalize": self.normalize, "prefix": self.prefix, "windows": self.windows}
         return self._text_model().embed(X, progress=self.progress, **options)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         check_is_fitted(self, "n_features_out_")
         return numpy.array([f"bert{i}" for i in range(self.n_features_out_)], dtype=object)
 

@@ -15,7 +15,9 @@ def as_list(x) -> list:
     if type(x) is list:
         return x
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # as a list it would be its columns' names
-        raise TypeError(f"a DataFrame is no column of texts: give one of its columns, {', '.join(map(repr, x.columns))}")
+        raise TypeError(
+            f"a DataFrame is no column of texts: give one of its columns, {', '.join(map(repr, x.columns))}"
+        )
     return x.tolist() if hasattr(x, "tolist") else list(x)
 
 

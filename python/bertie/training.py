@@ -8,13 +8,26 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from typing import Optional
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union, overload
 
 from . import _bertie
 from .errors import error
 from .inputs import as_list
 from .progress import Progress
 from .text_model import EMBEDDED, TextModel, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from .text_model import Progress as Bar
+
+Task = Literal["classify", "pair", "tag", "answer"]
+Rows = Any  # a file's name, a DataFrame, (texts, labels), a list of tuples or dicts
+Told = Optional[Callable[..., object]]
+Path = Union[str, "os.PathLike[str]"]
+Model = Union[None, str, "os.PathLike[str]", TextModel]
 
 # Columns that rows given as tuples have, by task; the formats of docs/finetuning.md know them.
 _COLUMNS = {
@@ -119,7 +132,8 @@ def _set(job, options):
             import difflib
 
             known = [n for n in dir(type(job)) if not n.startswith("_")]
-            near = [_CALLED_HERE.get(name)] if _CALLED_HERE.get(name) in known else difflib.get_close_matches(name, known, 1)
+            here = _CALLED_HERE.get(name)
+            near = [here] if here in known else difflib.get_close_matches(name, known, 1)
             raise TypeError(f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         _assign(job, name, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
 
@@ -134,7 +148,8 @@ def _assign(job, member, name, value):
         takes = re.search(r"arg: (.*), /\) -> None", str(wrong))
         if takes is None:
             raise
-        said = " or ".join(re.findall(r"'[^']*'", takes[1])) or re.sub(r"\w+", lambda word: _SAID.get(word[0], word[0]), takes[1].replace("|", "or"))
+        words = re.findall(r"'[^']*'", takes[1]) or re.split(r" \| ", takes[1])
+        said = " or ".join(_SAID.get(word, word) for word in words)
         if said.startswith("a whole") and isinstance(value, int):
             said = said.replace("number", "number from 0 on")
         raise TypeError(f"{name} takes {said}, not {value!r}") from None
@@ -205,27 +220,27 @@ class Finetuned:
 
 
 def finetune(
-    task,
-    train=None,
-    dev=None,
+    task: Task,
+    train: Rows = None,
+    dev: Rows = None,
     *,
-    model=None,
-    out=None,
-    progress=None,
-    on_step=None,
-    on_evaluation=None,
-    on_saved=None,
-    on_plan=None,
-    on_seed_begun=None,
-    on_seed=None,
-    on_note=None,
-    on_warning=None,
-    on_taught=None,
-    on_baseline=None,
-    on_baseline_done=None,
-    on_bad_row=None,
-    stop=None,
-    **options,
+    model: Model = None,
+    out: Optional[Path] = None,
+    progress: Bar = None,
+    on_step: Told = None,
+    on_evaluation: Told = None,
+    on_saved: Told = None,
+    on_plan: Told = None,
+    on_seed_begun: Told = None,
+    on_seed: Told = None,
+    on_note: Told = None,
+    on_warning: Told = None,
+    on_taught: Told = None,
+    on_baseline: Told = None,
+    on_baseline_done: Told = None,
+    on_bad_row: Told = None,
+    stop: Told = None,
+    **options: Any,
 ) -> Finetuned:
     """A model and a few labelled rows in; a classifier, tagger or answerer out (docs/finetuning.md).
 
@@ -251,8 +266,10 @@ def finetune(
     if train is None and unlabeled is None:
         raise error("there is nothing to learn from", f"finetune({task!r}, rows), or a file's name", "train")
     _set(job, options)
-    with _as_file(task, train) as train_file, _as_file(task, dev) as dev_file, _as_file(task, unlabeled, labeled=False) as more:
-        job.train_file, job.dev_file, job.unlabeled_file = train_file, dev_file, more
+    with contextlib.ExitStack() as files:
+        job.train_file = files.enter_context(_as_file(task, train))
+        job.dev_file = files.enter_context(_as_file(task, dev))
+        job.unlabeled_file = files.enter_context(_as_file(task, unlabeled, labeled=False))
         functions = {
             "on_step": on_step,
             "on_evaluation": on_evaluation,
@@ -274,17 +291,17 @@ def finetune(
 
 
 def pretrain(
-    data,
-    out,
+    data: Path,
+    out: Path,
     *,
-    progress=None,
-    on_step=None,
-    on_evaluation=None,
-    on_saved=None,
-    on_note=None,
-    on_warning=None,
-    stop=None,
-    **options,
+    progress: Bar = None,
+    on_step: Told = None,
+    on_evaluation: Told = None,
+    on_saved: Told = None,
+    on_note: Told = None,
+    on_warning: Told = None,
+    stop: Told = None,
+    **options: Any,
 ) -> _bertie.TrainResult:
     """A BERT from shards of text, which prepare() writes (docs/pretraining.md): a TrainResult.
 
@@ -306,6 +323,12 @@ def pretrain(
         return _bertie.pretrain(job, told)
 
 
+@overload
+def distill(teacher: Model, task: Literal["lm"], *, data: Path, out: Path, **options: Any) -> _bertie.TrainResult: ...
+@overload
+def distill(
+    teacher: Model, task: Task, train: Rows = None, dev: Rows = None, *, out: Optional[Path] = None, **options: Any
+) -> Finetuned: ...
 def distill(teacher, task, train=None, dev=None, *, data=None, out=None, **options):
     """A smaller model that learns from a larger one (docs/distillation.md).
 
@@ -340,30 +363,45 @@ class Evaluated:
         return self.evaluation.labels
 
     @property
-    def intervals(self):
+    def intervals(self) -> dict[str, tuple[float, float]]:
         """Low and high of each score, where `resamples` asked for them."""
         return {s.name: (s.low, s.high) for s in self.evaluation.scores}
 
     @property
-    def confusion(self):
+    def confusion(self) -> Optional[NDArray]:
         """(labels, labels): rows are right, columns predicted."""
         import numpy
 
         count = len(self.labels)
         return numpy.array(self.evaluation.confusion).reshape(-1, count) if count else None
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> float:
         return self.scores[name]
 
     def __repr__(self):
         return f"Evaluated({self.rows} rows, " + ", ".join(f"{n} {v:.4f}" for n, v in self.scores.items()) + ")"
 
 
+@overload
+def evaluate(
+    model: Model, data: Path, task: Literal["lm"], *, progress: Bar = None, **options: Any
+) -> _bertie.LanguageModelScores: ...
+@overload
+def evaluate(
+    model: Model,
+    data: Rows,
+    task: Optional[Task] = None,
+    *,
+    progress: Bar = None,
+    on_bad_row: Told = None,
+    **options: Any,
+) -> Evaluated: ...
 def evaluate(model, data, task=None, *, progress=None, on_bad_row=None, **options):
     """How good a model is on labelled data, counted as the official scorers count (docs/evaluation.md).
 
     data: as in finetune; of task 'lm', shards of text, and then the result is a LanguageModelScores. task: None: what
-    the model's head is for, of labels 'classify' and not 'pair'. resamples: of the bootstrap, for intervals. mistakes: how many of the surest to give back.
+    the model's head is for, of labels 'classify' and not 'pair'. resamples: of the bootstrap, for intervals. mistakes:
+    how many of the surest to give back.
     """
     if task == "lm":
         job = _bertie.LanguageModelJob()
@@ -382,7 +420,14 @@ def evaluate(model, data, task=None, *, progress=None, on_bad_row=None, **option
         return Evaluated(*_bertie.evaluate(model._model, job, told, {"on_bad_row": on_bad_row}))
 
 
-def learn_vocabulary(texts, out="", *, from_model=None, progress=None, **options) -> list[str]:
+def learn_vocabulary(
+    texts: Union[Path, Iterable[Path]],
+    out: Path = "",
+    *,
+    from_model: Model = None,
+    progress: Bar = None,
+    **options: Any,
+) -> list[str]:
     """A WordPiece vocabulary of files of text (docs/data.md): its tokens, and a vocab.txt where `out` names one.
 
     from_model: instead of learning, of this model's tokens those that the texts need most. on_warning is told of files
@@ -394,7 +439,9 @@ def learn_vocabulary(texts, out="", *, from_model=None, progress=None, **options
         return _bertie.learn_vocabulary(_files(texts), os.fspath(out), progress=told, **options)
 
 
-def prepare(texts, out, tokenizer, *, progress=None, **options) -> dict:
+def prepare(
+    texts: Union[Path, Iterable[Path]], out: Path, tokenizer: Model, *, progress: Bar = None, **options: Any
+) -> dict[str, Any]:
     """Files of text to shards of tokens, which pretrain reads (docs/data.md): a dict of what they hold."""
     import json
 

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -50,17 +51,31 @@ def test_a_type_checker_agrees(tmp_path):
         "model = bertie.load()\n"
         "token: str = model.fill_mask('a').masks[0][0].token\n"
         "score: float = model.classify(['a'])[0].score\n"
+        "found: str = bertie.Index('library').search('a')[0].text\n"
+        "f1: float = bertie.evaluate(model, 'dev.csv').scores['f1']\n"
+        "bits: float = bertie.evaluate(model, 'shards', 'lm').bits_per_byte\n"
+        "bertie.BertClassifier(epochs=3).fit(['a'], [1]).predict(['a'])\n"
+        "bertie.attention([[1.0]], [[1.0]], [[1.0]], causal=True)\n"
         "made: bertie.BertModel = bertie.BertModel.from_pretrained()\n"
         "model.tag('a', aggregation='sideways')  # wrong\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(script)],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--follow-imports=silent",
+            "--cache-dir",
+            str(tmp_path),
+            str(script),
+        ],
         capture_output=True,
         text=True,
         env={**os.environ, "MYPYPATH": str(PACKAGE.parent)},
     )
     errors = [line for line in ran.stdout.splitlines() if "error:" in line]
-    assert len(errors) == 1 and "script.py:6" in errors[0], ran.stdout
+    assert len(errors) == 1 and "script.py:11" in errors[0], ran.stdout
 
 
 def test_importing_bertie_imports_nothing_large():
@@ -87,3 +102,11 @@ def test_a_wheel_in_an_empty_environment(tmp_path):
     files = subprocess.check_output([python, "-m", "pip", "show", "-f", "bertie"], text=True, env=clean)
     for name in ("bertie/py.typed", "bertie/_bertie.pyi", "bertie/__init__.pyi"):
         assert name in files
+
+    # Of the system it needs what every Linux has; all else lies beside it.
+    module = subprocess.check_output([python, "-c", "from bertie import _bertie; print(_bertie.__file__)"], text=True)
+    folder = str(Path(module.strip()).parent)
+    for line in subprocess.check_output(["ldd", module.strip()], text=True).splitlines():
+        name, _, found = line.strip().partition(" => ")
+        system = re.match(r"(/lib.*/)?(ld-linux|linux-vdso|libc\.|libm\.|libstdc\+\+|libgcc_s|libdl|libpthread)", name)
+        assert system or found.startswith(folder), line
