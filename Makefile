@@ -51,7 +51,8 @@ test-arm64: packages
 	@qemu-aarch64 -cpu max -L build-arm64/root build-arm64/build/bertie fill-mask "He was [MASK] in London in 1897."
 
 # The Python module, as a wheel in an environment of its own (build-python/venv), beside what it is compared with. Torch
-# takes gigabytes: without it (REFERENCE=) the tests against transformers are skipped.
+# takes gigabytes: without it (REFERENCE=) the tests against transformers are skipped. What the build needs is there too
+# (--no-build-isolation): in a fresh environment for each build all of it would be compiled anew.
 PYTHON    ?= python3
 REFERENCE ?= -r python/tests/requirements-transformers.txt
 PIP       := build-python/venv/bin/pip -q --disable-pip-version-check
@@ -60,7 +61,7 @@ test-python: packages
 	@test -d build-python/venv || $(PYTHON) -m venv build-python/venv
 	@$(PIP) install -r python/tests/requirements.txt $(REFERENCE)
 	@rm -rf build-python/wheels
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel . --no-deps -w build-python/wheels
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel . --no-deps --no-build-isolation -w build-python/wheels
 	@$(PIP) install --force-reinstall --no-deps build-python/wheels/bertie-*.whl
 	@BERTIE_WHEEL=$$(ls $(CURDIR)/build-python/wheels/bertie-*.whl) build-python/venv/bin/python -m pytest -q python/tests
 
