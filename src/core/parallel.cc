@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <new>
 #include <string>
 #include <system_error>
 
@@ -31,7 +32,11 @@ uint64_t count_of(uint64_t left) { return end_of(left) - begin_of(left); }
 
 Team::Team(int threads) : shares_(threads > 1 ? size_t(threads) : 0) {
   try {
+    workers_.reserve(shares_.size());
     for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(size_t(t)); });
+  } catch (const std::bad_alloc&) {
+    stop();
+    throw;
   } catch (const std::system_error& error) {
     const size_t started = workers_.size();
     stop();
@@ -65,8 +70,8 @@ void Team::run(size_t chunks, Call call, const void* body) {
   job_.store(job);  // sequentially consistent, as is the worker's announcement that it goes to sleep
   if (sleeping_.load() > 0) job_.notify_all();
   take_chunks(0);
-  for (int spins = 0; done_.load(std::memory_order_acquire) < chunks; ++spins)
-    spins < kSpins ? spin_pause() : void(sched_yield());
+  for (int spins = 0; done_.load(std::memory_order_acquire) < chunks;)
+    spins < kSpins ? (++spins, spin_pause()) : void(sched_yield());
 }
 
 // Takes the first chunk of a thread's own share, or the last of another's; false if there is none.
@@ -101,8 +106,8 @@ void Team::take_chunks(size_t worker) {
     ++taken;
   };
   while (take(worker, true, chunk)) compute();
-  for (size_t from = 0; find_share(from);)
-    if (take(from, from == worker, chunk)) compute();
+  for (size_t from = 0; find_share(from);)  // to the last of one's, for looking at all takes time
+    while (take(from, from == worker, chunk)) compute();
   if (taken > 0) done_.fetch_add(taken, std::memory_order_release);
 }
 

@@ -3,12 +3,12 @@
 // 0..chunks-1 and returns when all are done; body(chunk, worker) also learns which of the team it runs on,
 // 0..threads-1, to find its own scratch memory.
 //
-// The chunks are fixed by the caller, never by the number of threads, and a chunk is computed by one
-// thread: so a result does not depend on how many threads there were or which of them was late. Each thread
-// has a share of its own, chunks that follow each other, so that it finds in its cache what it wrote there in
-// the operation before: where chunks are rows, the same rows. When it is done with them it takes from the
-// ends of others' shares; a thread that the system wakes too late finds none left and is not waited for. body
-// must not throw and must not call the same team.
+// A chunk is computed by one thread, so a result does not depend on which of them was late; nor on how many
+// there were, as long as the caller cuts no sum by their number. Each thread has a share of its own, chunks
+// that follow each other, so that it finds in its cache what it wrote there in the operation before: where
+// chunks are rows, the same rows. When it is done with them it takes from the ends of others' shares; a
+// thread that the system wakes too late finds none left and is not waited for. body must not throw and must
+// not call the same team.
 //
 // One caller at a time. Idle threads spin for some 50 µs, which spans the gaps within a forward pass, and
 // then sleep.

@@ -9,9 +9,9 @@
 //   W  = W·(1 − rate·decay) − rate·0.2·√max(N,K)·O
 //
 // O comes by five Newton-Schulz steps from X = U/|U|:  A = XXᵀ,  X ← a·X + (b·A + c·A²)·X. They bring
-// singular values to between 0.7 and 1.2, not to 1, which is as good and sooner there. 0.2·√max(N,K) makes a
-// step as long as Adam's usually are (Liu et al. 2025), so that one learning rate serves both. As
-// torch.optim.Muon with adjust_lr_fn "match_rms_adamw".
+// singular values to between 0.7 and 1.2, but for the least of them, not to 1, which is as good and sooner
+// there. 0.2·√max(N,K) makes a step as long as Adam's usually are (Liu et al. 2025), so that one learning
+// rate serves both. As torch.optim.Muon with adjust_lr_fn "match_rms_adamw".
 #include <cstddef>
 #include <span>
 

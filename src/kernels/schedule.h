@@ -2,16 +2,16 @@
 // Who computes what of a product. Rows go in blocks that fit into the L2 cache. Each thread has a share: as
 // many whole blocks as every other or, where there are fewer blocks than threads, as many panels of every
 // block. So what a thread wrote in one operation it reads in the next. A share goes in large chunks, which
-// find their next panels prefetched; the end of its last block goes in single panels of half the rows, for
-// whoever is done first to take, so that all threads end together, also when one was disturbed. For two
-// threads and four blocks, or one:
+// find their next panels prefetched; its last block goes in smaller ones, and the end of that in single
+// panels of half the rows, for whoever is done first to take, so that threads end about together, also when
+// one was disturbed. For two threads and four blocks, or one:
 //
 //   block 0   |   A   |   A   |        rows of a block down, panels across
-//   block 1   |     A     |a|a|        upper halves of the rows
-//             |     A     |a|a|        lower halves
-//   block 2   |   B   |   B   |        block 0   |   A   |a|   B   |b|
-//   block 3   |     B     |b|b|                  |   A   |a|   B   |b|
-//             |     B     |b|b|
+//   block 1   |A |A |A |A |a|a|        upper halves of the rows
+//             |A |A |A |A |a|a|        lower halves
+//   block 2   |   B   |   B   |        block 0   |A|A|A|A|a|B|B|B|B|b|
+//   block 3   |B |B |B |B |b|b|                  |A|A|A|A|a|B|B|B|B|b|
+//             |B |B |B |B |b|b|
 //
 // Chunks are numbered share by share, all shares have as many, and Team gives each thread a share.
 #include <algorithm>
@@ -42,7 +42,7 @@ class Schedule {
     }
     own_blocks_ = by_rows_ ? blocks_ / threads : blocks_;
     if (threads == 1) return;
-    large_ = 2;
+    large_ = 2, last_ = 4;
     halves_ = rows / blocks_ >= 4 * kTileRowsLimit ? 2 : 1;
     single_ = std::max<size_t>(1, (by_rows_ ? panels_ : panels_ / threads) / 8);
   }
@@ -53,7 +53,7 @@ class Schedule {
   size_t chunks() const { return threads_ * share(); }
   size_t chunks_of(size_t block) const {
     const bool is_last = (by_rows_ ? block % own_blocks_ : block) + 1 == own_blocks_;
-    const size_t of_share = is_last ? 1 + single_ * halves_ : large_;
+    const size_t of_share = is_last ? last_ + single_ * halves_ : large_;
     return by_rows_ ? of_share : threads_ * of_share;
   }
 
@@ -68,25 +68,33 @@ class Schedule {
       const auto from = [&](size_t n) { return begin + n * (end - begin) / large_; };
       return {b, r0, r1, from(part), from(part + 1), from((part + 1) % large_)};
     }
-    // The last block of the share: one large chunk, then the single panels; a share of few panels has none of
-    // some.
+    // The last block of the share; one of few panels has empty chunks.
     const size_t singles = end - std::min(single_, end - begin);
     const auto next = [&](size_t panel) { return panel < end ? panel : panels_; };
-    if (part == 0) return {b, r0, r1, begin, singles, next(singles)};
-    const size_t half = (part - 1) % halves_, panel = std::min(end, singles + (part - 1) / halves_);
+    if (part < last_) {
+      const auto from = [&](size_t n) { return begin + n * (singles - begin) / last_; };
+      return {b, r0, r1, from(part), from(part + 1), next(from(part + 1))};
+    }
+    const size_t single = part - last_, half = single % halves_;
+    const size_t panel = std::min(end, singles + single / halves_);
     const auto at_half = [&](size_t h) { return r0 + h * (r1 - r0) / halves_; };
-    return {
-        b, at_half(half), at_half(half + 1), panel, std::min(end, panel + 1), next(singles + part / halves_)};
+    return {b,
+            at_half(half),
+            at_half(half + 1),
+            panel,
+            std::min(end, panel + 1),
+            next(singles + (single + 1) / halves_)};
   }
 
  private:
-  size_t share() const { return (own_blocks_ - 1) * large_ + 1 + single_ * halves_; }  // chunks of one
+  size_t share() const { return (own_blocks_ - 1) * large_ + last_ + single_ * halves_; }  // chunks of one
 
   size_t rows_, panels_, threads_, blocks_;
   bool by_rows_;
   size_t own_blocks_;  // blocks that a share is of
   size_t large_ = 1;   // chunks of each but the last of them
-  size_t single_ = 0;  // single panels at the end of the last
+  size_t last_ = 1;    // of the last
+  size_t single_ = 0;  // single panels at its end
   size_t halves_ = 1;  // of the rows, for single panels: 2, or 1 where rows are few
 };
 

@@ -270,7 +270,8 @@ TEST_F(Pretrain, WrongOptionsAreErrorsThatHelp) {
   fails(arguments("x", {"--optimizer", "sgd"}), 2, "adamw, bert-adam, lamb, muon");
   fails(arguments("x", {"--time", "5"}), 2, "a time with its unit");
   fails(arguments("x", {"--tokens", "many"}), 2, "500M");
-  fails(arguments("x", {"--save-every", "often"}), 2, "a time with its unit");
+  fails(arguments("x", {"--save-every", "often"}), 2, "a number of steps, or a time such as 10m");
+  fails(arguments("x", {"--save-every", "1k"}), 2, "a number of steps, or a time such as 10m");
   fails(arguments("x", {"--dropout", "1"}), 2, "--dropout 1 leaves nothing");
   fails(arguments("x", {"--mask-rate", "0"}), 2, "--mask-rate 0 is not a share");
   fails(arguments("x", {"--mask-rate", "0"}), 2, "--mask-rate 0.15");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "core/random.h"
@@ -51,6 +52,36 @@ TEST(Schedule, AlsoOfManyBlocksAndForManyThreads) {
     ASSERT_NO_FATAL_FAILURE(
         check(1 + random.below(40000), 1 + random.below(9), 40 + random.below(400), 1 + random.below(64)));
   ASSERT_NO_FATAL_FAILURE(check(60000, 2, 56, 63));  // blocks are rounded down to a multiple of threads
+}
+
+// When the last of Team's threads is done, over when all could be: each takes its share from the front, and
+// then from the ends of others'.
+double over_ideal(const Schedule& schedule, const std::vector<double>& speeds) {
+  const size_t threads = speeds.size(), share = schedule.chunks() / threads;
+  std::vector<size_t> begin(threads), end(threads);
+  for (size_t t = 0; t < threads; ++t) begin[t] = t * share, end[t] = (t + 1) * share;
+  std::vector<double> time(threads);
+  double work = 0, speed = 0;
+  for (const double s : speeds) speed += s;
+  for (size_t left = schedule.chunks(); left > 0; --left) {
+    const size_t t = size_t(std::ranges::min_element(time) - time.begin());
+    size_t from = t;
+    for (size_t other = 0; begin[t] == end[t] && other < threads; ++other)
+      if (end[other] - begin[other] > end[from] - begin[from]) from = other;
+    const Schedule::Chunk c = schedule[from == t ? begin[t]++ : --end[from]];
+    const double size = double((c.r1 - c.r0) * (c.last - c.first));
+    time[t] += size / speeds[t], work += size;
+  }
+  return std::ranges::max(time) / (work / speed);
+}
+
+TEST(Schedule, ThreadsEndAboutTogetherWhereOneIsSlow) {
+  EXPECT_LE(over_ideal({1024, 24, 213, 2}, {1, 1}), 1.03);
+  EXPECT_LE(over_ideal({1024, 96, 213, 2}, {1, 0.5}), 1.1);
+  EXPECT_LE(over_ideal({512, 96, 160, 2}, {1, 0.5}), 1.1);
+  EXPECT_LE(over_ideal({128, 96, 213, 2}, {1, 0.5}), 1.15);
+  EXPECT_LE(over_ideal({1024, 96, 160, 4}, {1, 1, 1, 0.5}), 1.15);
+  EXPECT_LE(over_ideal({256, 96, 160, 4}, {1, 1, 1, 0.5}), 1.2);
 }
 
 }  // namespace

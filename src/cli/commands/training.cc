@@ -114,10 +114,16 @@ TrainOptions train_options(const Settings& s) {
     if (read_number(*s.save_every, steps) && steps == 0)
       throw UsageError("--save-every takes a number of steps above 0, or a time such as 10m, not 0",
                        "--save-every 10m; at the end there is always a checkpoint");
-    if (steps > 0)
+    if (steps > 0) {
       o.save_every = steps;
-    else
-      o.save_seconds = duration_of("--save-every", *s.save_every);
+    } else
+      try {
+        o.save_seconds = duration_of("--save-every", *s.save_every);
+      } catch (const UsageError&) {
+        throw UsageError(fmt::format("--save-every takes a number of steps, or a time such as 10m, not {}",
+                                     in_quotes(*s.save_every)),
+                         "--save-every 500, --save-every 10m");
+      }
   }
   o.keep = s.keep.value_or(o.keep), o.log_every = s.log_every.value_or(o.log_every);
   o.seed = s.seed.value_or(o.seed);

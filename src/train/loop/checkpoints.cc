@@ -211,6 +211,7 @@ void Trainer::restore(const RunFolder::Found& found) {
   const nlohmann::json now = description();
   const auto then = state.find("options");
   if (then == state.end() || !then->is_object()) return;
+  const std::string muon(name_of(OptimizerMethod::kMuon));
   for (const auto& [key, value] : now.items())
     if (const auto before = then->find(key); before != then->end() && *before != value) {
       // The best checkpoint so far was chosen by these: others would be compared with it in vain.
@@ -220,8 +221,10 @@ void Trainer::restore(const RunFolder::Found& found) {
                                     : std::string("the run was measured on other dev rows"),
                     "`resume` with what it had, or another `out`", "resume");
       tell(events_.warning,
-           fmt::format("the run continues with another {}: {}, not {}",
-                       key == "optimiser" ? "optimizer" : key, in_words(value), in_words(*before)));
+           fmt::format(
+               "the run continues with another {}: {}, not {}{}", key == "optimiser" ? "optimizer" : key,
+               in_words(value), in_words(*before),
+               key == "optimiser" && (value == muon || *before == muon) ? "; its moments begin anew" : ""));
     }
 }
 
