@@ -238,7 +238,7 @@ class TextModel:
         one, index, results = self._pairs("next_sentence", "next_sentence", a, b, progress)
         return results if one or index is None else frame(index, {"is_next": [r.is_next for r in results]})
 
-    def tag(self, texts, *, aggregation="simple", stride=None, keep_outside=False, progress=None):
+    def tag(self, texts, *, aggregation=None, stride=None, keep_outside=False, progress=None):
         """The entities of a text."""
         one, index, results = self._texts("tag", "tag", texts, progress, aggregation, stride, keep_outside)
         return results if one or index is None else frame(index, {"entities": [r.entities for r in results]})

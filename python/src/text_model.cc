@@ -162,7 +162,7 @@ void bind_tasks(nb::class_<TextModel>& model) {
           nb::arg("pairs"), nb::arg("apply") = Apply::kByProblem, nb::arg("progress") = nb::none())
       .def(
           "tag",
-          [](const TextModel& self, ListOfTexts texts, Aggregation aggregation, std::optional<size_t> stride,
+          [](const TextModel& self, ListOfTexts texts, std::optional<Aggregation> aggregation, std::optional<size_t> stride,
              bool keep_outside, nb::object progress) {
             const HeldTexts held(texts);
             const TagOptions options{.aggregation = aggregation,
@@ -171,7 +171,7 @@ void bind_tasks(nb::class_<TextModel>& model) {
                                      .progress = progress_for(progress)};
             return without_gil([&] { return self.tag(held.texts(), options); });
           },
-          nb::arg("texts"), nb::arg("aggregation") = Aggregation::kSimple, nb::arg("stride") = nb::none(),
+          nb::arg("texts"), nb::arg("aggregation") = nb::none(), nb::arg("stride") = nb::none(),
           nb::arg("keep_outside") = false, nb::arg("progress") = nb::none())
       .def(
           "answer",
