@@ -43,17 +43,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 // it is there, between the three passes. Four sums at a time, because one alone would wait for its own last
 // addition. Returns ρ.
 float layer_norm_row(const NormRow& row, const RowDropout& dropout, const LayerNorm& norm, size_t n) {
-  const auto [t, x, residual, sum_of_both, normalized, y] = row;
+  const float *const x = row.x, *const residual = row.residual;
+  float *const sum_of_both = row.sum, *const normalized = row.normalized, *const y = row.y;
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes, fours = n / (4 * lanes) * (4 * lanes);
   const auto total = [d](V a, V b, V c, V e) HWY_ATTR {
     return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
   };
-  RowMask mask(dropout, t);
+  RowMask mask(dropout, row.t);
   float* const held = normalized ? normalized : y;
 
-  const auto take = [&, x = x, residual = residual, sum_of_both = sum_of_both](size_t c) HWY_ATTR {
+  const auto take = [&](size_t c) HWY_ATTR {
     V v = hn::LoadU(d, x + c);
     if (mask.any()) v = mask.apply(v, c);
     if (residual) v = hn::Add(v, hn::LoadU(d, residual + c));
@@ -121,11 +122,13 @@ void normalized_row(const float* normalized, const LayerNorm& norm, size_t n, fl
 // dγ and dβ are added to.
 void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropout, const LayerNorm& norm,
                              const LayerNorm& gradient, size_t n) {
-  const auto [t, dy, normalized, rho, carry, ds, dx] = row;
+  const float *const dy = row.dy, *const normalized = row.normalized, *const carry = row.carry;
+  float *const ds = row.ds, *const dx = row.dx;
+  const float rho = row.rho;
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d), whole = n / lanes * lanes, twos = n / (2 * lanes) * (2 * lanes);
-  const auto first_pass = [&, dy = dy, normalized = normalized](size_t c, V& g_sum, V& gx_sum) HWY_ATTR {
+  const auto first_pass = [&](size_t c, V& g_sum, V& gx_sum) HWY_ATTR {
     const V v = hn::LoadU(d, dy + c), x = hn::LoadU(d, normalized + c);
     const V g = hn::Mul(v, hn::LoadU(d, norm.gamma + c));
     g_sum = hn::Add(g_sum, g), gx_sum = hn::MulAdd(g, x, gx_sum);
@@ -145,7 +148,7 @@ void layer_norm_backward_row(const NormBackwardRow& row, const RowDropout& dropo
   }
 
   const float mean_g = g_sum / float(n), mean_gx = gx_sum / float(n);
-  RowMask mask(dropout, t);
+  RowMask mask(dropout, row.t);
   for (size_t c = 0; c < whole; c += lanes) {
     const V g = hn::Mul(hn::LoadU(d, dy + c), hn::LoadU(d, norm.gamma + c));
     const V centered =

@@ -213,7 +213,8 @@ HWY_INLINE void activate_rows(float* x, size_t rows, size_t n, size_t stride) {
   }
 }
 
-HWY_INLINE void activate_rows(Activation f, float* x, size_t rows, size_t n, size_t stride) {
+// Not inlined: clang takes minutes where gemm.cc has all of these twice.
+HWY_NOINLINE inline void activate_rows(Activation f, float* x, size_t rows, size_t n, size_t stride) {
   switch (f) {
     case Activation::kNone:
       return;

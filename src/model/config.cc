@@ -114,7 +114,9 @@ void check_dropout(const std::string& name, double rate) {
 }
 
 Config Config::load(const ModelFiles& files) {
-  const auto [name, root] = read_config(files);
+  const ConfigFile config = read_config(files);
+  const std::string& name = config.name;
+  const nlohmann::json& root = config.root;
   const Family& f = family_of(io::get_string(root, "model_type", name, "bert"), name);
   const std::string position = io::get_string(root, "position_embedding_type", name, "absolute");
   if (position != "absolute")
@@ -129,8 +131,7 @@ Config Config::load(const ModelFiles& files) {
   Config c = f.standard;  // for keys that are not there
   // DistilBERT and GPT-2 have names of their own, and transformers takes the common ones too.
   static const Family::Keys common;
-  const auto size = [&, &name = name, &root = root](std::string_view key, std::string_view common_key,
-                                                    size_t standard) {
+  const auto size = [&](std::string_view key, std::string_view common_key, size_t standard) {
     return io::get_size(root, root.contains(key) ? key : common_key, name, standard);
   };
   c.layers = size(f.keys.layers, common.layers, c.layers);
@@ -166,7 +167,7 @@ Config Config::load(const ModelFiles& files) {
     c.architecture = list->front().get<std::string>();
   c.dropout = io::get_number(root, f.keys.dropout, name, c.dropout);
   c.attention_dropout = io::get_number(root, f.keys.attention_dropout, name, c.attention_dropout);
-  const auto own = [&, &name = name, &root = root](std::string_view key, double& rate) {
+  const auto own = [&](std::string_view key, double& rate) {
     const auto found = key.empty() ? root.end() : root.find(key);
     if (found == root.end()) return;
     rate = found->is_null() ? -1 : io::get_number(root, key, name, rate);

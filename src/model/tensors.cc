@@ -161,12 +161,11 @@ void fill(const std::vector<TensorSpec>& tensors, const ReadTensor& read, bool t
   std::mutex mutex;
   std::exception_ptr error;
   team.parallel_for(pieces.size(), [&](size_t i, size_t worker) {
-    const auto [tensor, first, count] = pieces[i];
-    const TensorSpec& t = *tensor;
+    const Piece& piece = pieces[i];
+    const TensorSpec& t = *piece.tensor;
+    const size_t first = piece.first_row, count = piece.rows;
     try {
-      const auto numbers = [&, first = first, count = count](float* all) {
-        return std::span(all + first * t.cols(), count * t.cols());
-      };
+      const auto numbers = [&](float* all) { return std::span(all + first * t.cols(), count * t.cols()); };
       if (auto* plain = std::get_if<float**>(&t.to)) {
         read(t, first * t.cols(), numbers(**plain));
       } else if (auto* table = std::get_if<io::TensorInfo*>(&t.to)) {

@@ -24,14 +24,14 @@ bool TransformerConfig::describes(const ModelFiles& files) {
 }
 
 TransformerConfig TransformerConfig::load(const ModelFiles& files) {
-  const auto [name, root] = read_config(files);
+  const ConfigFile config = read_config(files);
+  const std::string& name = config.name;
+  const nlohmann::json& root = config.root;
   const std::string type = io::get_string(root, "model_type", name, "");
   if (type != "marian")
     throw Error(fmt::format("{}: model_type is {}; an encoder-decoder has \"marian\"", name, io::quote(type)),
                 "bertie::Model, for the models that have one side only");
-  const auto size = [&, &root = root, &name = name](const char* key, size_t standard) {
-    return io::get_size(root, key, name, standard);
-  };
+  const auto size = [&](const char* key, size_t standard) { return io::get_size(root, key, name, standard); };
   // Where a key is not there, what transformers' MarianConfig says.
   TransformerConfig c;
   c.encoder_layers = size("encoder_layers", 12), c.decoder_layers = size("decoder_layers", 12);

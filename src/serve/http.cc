@@ -199,9 +199,9 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   asio::awaitable<bool> read_body(Parser& parser, HttpRequest& request, Held& held, const bool& late);
   asio::awaitable<bool> write(HttpReply reply, const Parser& parser, bool keep);
   asio::awaitable<void> refuse(HttpReply reply);
-  asio::awaitable<void> refuse(Refused refused) {
+  asio::awaitable<void> refuse(Refused odd) {
     ++server_.bad;
-    return refuse(server_.refusal(refused.status, refused.why));
+    return refuse(server_.refusal(odd.status, odd.why));
   }
   void watch(const std::shared_ptr<Conversation>& exchange);
   ssize_t peek(char& byte) {  // as recv: 0 where the client has closed, below 0 where nothing has come
@@ -260,10 +260,9 @@ void HttpServer::State::Connection::cut() {
 
 // False: the connection ends here.
 asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRequest& request, Held& held) {
-  const HttpLimits& limits = server_.limits;
   if (buffer_.size() == 0) {
     idle_ = true;
-    stream_.expires_after(from_seconds(limits.idle_seconds));
+    stream_.expires_after(from_seconds(server_.limits.idle_seconds));
     const auto [error, n] = co_await stream_.async_read_some(buffer_.prepare(4096), kNoThrow);
     idle_ = false;
     if (error) co_return false;
@@ -277,7 +276,7 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
     bool late = false, done = false;
   };
   const auto progress = std::make_shared<Progress>();
-  asio::steady_timer deadline(stream_.get_executor(), from_seconds(limits.request_seconds));
+  asio::steady_timer deadline(stream_.get_executor(), from_seconds(server_.limits.request_seconds));
   deadline.async_wait([self = shared_from_this(), progress](const error_code& stopped) {
     if (!stopped && !progress->done) progress->late = true, self->stream_.cancel();
   });
@@ -288,9 +287,8 @@ asio::awaitable<bool> HttpServer::State::Connection::read(Parser& parser, HttpRe
 
 asio::awaitable<bool> HttpServer::State::Connection::read_body(Parser& parser, HttpRequest& request,
                                                                Held& held, const bool& late) {
-  const HttpLimits& limits = server_.limits;
-  parser.header_limit(std::uint32_t(limits.header_bytes));
-  parser.body_limit(limits.body_bytes);
+  parser.header_limit(std::uint32_t(server_.limits.header_bytes));
+  parser.body_limit(server_.limits.body_bytes);
   const auto fail = [&](const error_code& error) -> asio::awaitable<void> {
     if (late)
       co_await refuse(Refused{408, "the request took too long to arrive"});
@@ -320,8 +318,8 @@ asio::awaitable<bool> HttpServer::State::Connection::read_body(Parser& parser, H
     co_await refuse(*odd);
     co_return false;
   }
-  if (std::optional<HttpReply> refusal = server_.admit(request)) {
-    co_await refuse(std::move(*refusal));
+  if (std::optional<HttpReply> reply = server_.admit(request)) {
+    co_await refuse(std::move(*reply));
     co_return false;
   }
   if (!parser.is_done() && beast::iequals(head[http::field::expect], "100-continue")) {
@@ -334,7 +332,7 @@ asio::awaitable<bool> HttpServer::State::Connection::read_body(Parser& parser, H
       co_await fail(error);
       co_return false;
     }
-    if (!held.grow_to(parser.get().body().size(), limits.bodies_bytes)) {
+    if (!held.grow_to(parser.get().body().size(), server_.limits.bodies_bytes)) {
       co_await refuse(Refused{503, "too many large requests at once"});
       co_return false;
     }
@@ -352,9 +350,8 @@ asio::awaitable<void> HttpServer::State::Connection::refuse(HttpReply reply) {
 
 // False: it could not be written, or the connection ends after it.
 asio::awaitable<bool> HttpServer::State::Connection::write(HttpReply reply, const Parser& parser, bool keep) {
-  const HttpLimits& limits = server_.limits;
   Held held(server_.replies);
-  if (!held.grow_to(reply.body.size() + reply.holds, limits.replies_bytes)) {
+  if (!held.grow_to(reply.body.size() + reply.holds, server_.limits.replies_bytes)) {
     co_await refuse(Refused{503, "too many large replies at once"});
     co_return false;
   }
@@ -362,7 +359,7 @@ asio::awaitable<bool> HttpServer::State::Connection::write(HttpReply reply, cons
   const unsigned version = parser.get().version();
   // JSON has some three times the bytes of the numbers.
   const double bytes = double(reply.body.size()) + 3 * double(reply.holds);
-  stream_.expires_after(from_seconds(limits.write_seconds + bytes / limits.write_rate));
+  stream_.expires_after(from_seconds(server_.limits.write_seconds + bytes / server_.limits.write_rate));
   if (!reply.more) {
     auto message = whole(std::move(reply), version, keep);
     http::response_serializer<http::string_body> serializer(message);

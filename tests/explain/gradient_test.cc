@@ -142,10 +142,9 @@ TEST(AttentionGradient, IsWhatASingleWeightDoesToTheLogit) {
     for (size_t h = 0; h < weights.heads; ++h)
       for (const auto& [i, j] : {std::pair<size_t, size_t>{row, 2}, {0, 1}, {3, row}, {row, row}, {5, 7}}) {
         const auto moved = [&](double by) {
-          return plain.logit(e, row, size_t(id),
-                             [&, l = l, h = h, i = i, j = j](size_t layer, size_t head, Rows& w) {
-                               if (layer == l && head == h) w[i][j] += by;
-                             });
+          return plain.logit(e, row, size_t(id), [&](size_t layer, size_t head, Rows& w) {
+            if (layer == l && head == h) w[i][j] += by;
+          });
         };
         const double slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
         EXPECT_NEAR(whole.attention.at(l, h)(i, j), slope, 1e-4 * std::abs(slope) + 2e-5) << l << h << i << j;

@@ -94,7 +94,7 @@ TEST_P(Golden, LogitsOfEveryHeadEqualTransformers) {
   const auto heads = heads_of(model, expected);
   EXPECT_EQ(heads.empty(), !expected.has("logits") && !expected.has("logits.mlm"));
   for (const auto& [head, name] : heads)
-    test::on_every_target([&, head = head, name = name] {
+    test::on_every_target([&] {
       bertie::Run run(model, 2);
       EXPECT_TRUE(test::near(flat(run.forward(inputs.batch(), {.head = head}).logits), expected.floats(name),
                              kTolerance))
