@@ -6,12 +6,13 @@ PAGE_PACKAGES  := chromium
 BENCH_PACKAGES := libbenchmark-dev libdnnl-dev
 FUZZ_PACKAGES  := clang-14 libclang-rt-14-dev python3
 PYTHON_PACKAGES := python3-dev python3-venv
-DEB_PACKAGES    := dpkg-dev file git patchelf
+DEB_PACKAGES    := dpkg-dev file git
+CLANG_PACKAGES  := clang-19 libc++-19-dev libc++abi-19-dev dpkg-dev
 ARM64_PACKAGES  := g++-aarch64-linux-gnu qemu-user debootstrap
 WERROR   ?= OFF
 JOBS     ?= $(shell nproc)
 
-.PHONY: all demo test test-slow test-arm64 test-python package test-package bench fuzz packages configure build install clean format
+.PHONY: all demo test test-slow test-arm64 test-clang test-python package test-package test-reproducible bench fuzz packages configure build install clean format
 all: build
 
 demo:
@@ -27,7 +28,7 @@ test: PACKAGES += $(MPI_PACKAGES)
 test: build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-# What takes minutes; then the suites again under AddressSanitizer + UBSan, under ThreadSanitizer, and for 64-bit ARM.
+# What takes minutes; then the suites again under AddressSanitizer + UBSan, under ThreadSanitizer, by clang, and for 64-bit ARM.
 test-slow: PACKAGES += $(MPI_PACKAGES) $(PAGE_PACKAGES)
 test-slow: build
 	@BERTIE_SLOW_TESTS=1 ctest --test-dir build --output-on-failure -R 'NumbersToWords|Memory|^page'
@@ -36,16 +37,31 @@ test-slow: build
 	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
+	@$(MAKE) --no-print-directory test-clang
 	@$(MAKE) --no-print-directory test-arm64
 
+# The suites that are run of other compilers' and machines' builds.
+SUITES := core kernels attention io text model tasks
+
+# Built by clang, for libstdc++ and for libc++, with warnings as errors. Debian's C++ libraries are for libstdc++.
+test-clang: PACKAGES += $(CLANG_PACKAGES)
+test-clang: packages
+	@JOBS=$(JOBS) tools/static_libraries.sh build-libcxx/static "highway fmtlib prometheus-cpp googletest" \
+	  -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_CXX_FLAGS=-stdlib=libc++
+	@for preset in clang libcxx; do \
+	  cmake --preset $$preset > /dev/null && \
+	  cmake --build --preset $$preset -j $(JOBS) --target bertie bertie_program $(addsuffix _tests,$(SUITES)) || exit 1; \
+	  for suite in $(SUITES); do echo "$$preset: $$suite"; build-$$preset/$${suite}_tests --gtest_brief=1 || exit 1; done; \
+	  build-$$preset/bertie fill-mask "He was [MASK] in London in 1897." || exit 1; \
+	done
+
 # Built for 64-bit ARM, and run under qemu (needs root, for debootstrap).
-ARM64_SUITES := core kernels attention io text model tasks
 test-arm64: PACKAGES += $(ARM64_PACKAGES)
 test-arm64: packages
 	@tools/arm64_root.sh $(PACKAGES)
 	@cmake --preset arm64 > /dev/null
-	@cmake --build --preset arm64 -j $(JOBS) --target bertie_program $(addsuffix _tests,$(ARM64_SUITES))
-	@for suite in $(ARM64_SUITES); do echo "arm64: $$suite"; \
+	@cmake --build --preset arm64 -j $(JOBS) --target bertie_program $(addsuffix _tests,$(SUITES))
+	@for suite in $(SUITES); do echo "arm64: $$suite"; \
 	  qemu-aarch64 -cpu max -L build-arm64/root build-arm64/build/$${suite}_tests --gtest_brief=1 || exit 1; \
 	done
 	@qemu-aarch64 -cpu max -L build-arm64/root build-arm64/build/bertie fill-mask "He was [MASK] in London in 1897."
@@ -72,7 +88,12 @@ package: packages
 
 test-package: package
 	@tools/install_packages.sh debootstrap
-	@tools/test_packages.sh bookworm
+	@tools/test_packages.sh bookworm bullseye
+
+# Packages of the last commit made in two places: the same bytes.
+test-reproducible: PACKAGES += $(MPI_PACKAGES) $(DEB_PACKAGES)
+test-reproducible: packages
+	@JOBS=$(JOBS) tools/test_reproducible.sh
 
 # Kernel by kernel, the linear layers beside oneDNN's; then whole models and attention against the machine's peak.
 bench: build
@@ -101,7 +122,7 @@ install: build
 	@cmake --install build
 
 clean:
-	rm -rf build build-arm64 build-package build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
+	rm -rf build build-arm64 build-clang build-libcxx build-package build-debug build-asan-ubsan build-tsan build-fuzz build-python build-python-*
 
 format:
 	@tools/install_packages.sh clang-format
