@@ -49,6 +49,7 @@ foreach(component program mpi library)
 endforeach()
 foreach(component program mpi library development)
   install(FILES LICENSE DESTINATION share/doc/bertie-${component} RENAME copyright COMPONENT ${component})
+  install(FILES NOTICE DESTINATION share/doc/bertie-${component} COMPONENT ${component})
 endforeach()
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME bertie)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4, ca-certificates") # opened when something is downloaded

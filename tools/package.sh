@@ -41,7 +41,7 @@ DESTDIR=$PWD/$build/stage cmake --install $build --component program > /dev/null
 cp -r $build/stage/usr/bin $build/stage/usr/share "$folder"
 rm -rf "$folder/share/doc" $build/stage
 strip -o "$folder/bin/bertie" $build/bertie_portable
-cp LICENSE README.md CHANGELOG.md "$folder"
+cp LICENSE NOTICE README.md CHANGELOG.md "$folder"
 tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C $build -cf - "$name" |
   xz -T1 > "$out/$name.tar.xz"
 (cd "$out" && sha256sum -- * > SHA256SUMS && cat SHA256SUMS)
