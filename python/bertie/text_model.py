@@ -239,7 +239,11 @@ class TextModel:
         return results if one or index is None else frame(index, {"is_next": [r.is_next for r in results]})
 
     def tag(self, texts, *, aggregation=None, stride=None, keep_outside=False, progress=None):
-        """The entities of a text."""
+        """The entities of a text.
+
+        aggregation: 'none', 'simple', 'first', 'average' or 'max', as transformers has them; None: 'first' where the
+        model learned labels of words' first pieces alone, as finetune has it, else 'simple'.
+        """
         one, index, results = self._texts("tag", "tag", texts, progress, aggregation, stride, keep_outside)
         return results if one or index is None else frame(index, {"entities": [r.entities for r in results]})
 

@@ -162,8 +162,8 @@ void bind_tasks(nb::class_<TextModel>& model) {
           nb::arg("pairs"), nb::arg("apply") = Apply::kByProblem, nb::arg("progress") = nb::none())
       .def(
           "tag",
-          [](const TextModel& self, ListOfTexts texts, std::optional<Aggregation> aggregation, std::optional<size_t> stride,
-             bool keep_outside, nb::object progress) {
+          [](const TextModel& self, ListOfTexts texts, std::optional<Aggregation> aggregation,
+             std::optional<size_t> stride, bool keep_outside, nb::object progress) {
             const HeldTexts held(texts);
             const TagOptions options{.aggregation = aggregation,
                                      .stride = stride,

@@ -147,6 +147,14 @@ def test_tasks_with_a_head(golden):
     assert len(answering.answer(["who?", "what?"], "it is a small model")) == 2
 
 
+def test_a_tagger_that_learned_first_pieces_says_words(box):
+    if "bertie-mini/entities" not in bertie.models()[1]:
+        pytest.skip("this build has no tagger in the box")
+    text = "Schwarzenegger was born in Thal, near Graz."
+    assert box.tag(text) == box.tag(text, aggregation="first") == box.tag([text])[0]
+    assert all(e.text in text.replace(",", " ").replace(".", " ").split() for e in box.tag(text).entities)
+
+
 def test_generation_can_be_heard_and_stopped(golden):
     folder = golden / "tasks" / "text-generation-gpt2"
     if not folder.is_dir():
