@@ -172,7 +172,7 @@ TEST(Attention, PermutingKeysPermutesWeightsAndKeepsTheOutput) {
     const size_t m = 45, d = 8;
     const AttentionCase c({{6}, {int32_t(m)}, 1, d, d}, 6, 2);
     AttentionCase permuted = c;
-    const auto to = [m](size_t j) { return (7 * j + 3) % m; };  // 7 and 45 have no common divisor
+    const auto to = [](size_t j) { return (7 * j + 3) % m; };  // 7 and 45 have no common divisor
     for (size_t j = 0; j < m; ++j) {
       std::copy_n(c.k.begin() + ptrdiff_t(j * d), d, permuted.k.begin() + ptrdiff_t(to(j) * d));
       std::copy_n(c.v.begin() + ptrdiff_t(j * d), d, permuted.v.begin() + ptrdiff_t(to(j) * d));

@@ -41,7 +41,7 @@ void check_fill_mask(const TextModel& model, const json& one) {
     ASSERT_EQ(fills[m].size(), expected[m].size());
     for (size_t k = 0; k < fills[m].size(); ++k) {
       EXPECT_EQ(fills[m][k].id, expected[m][k]["token"]);
-      EXPECT_EQ(fills[m][k].token, expected[m][k]["token_str"]);
+      EXPECT_EQ(fills[m][k].token, expected[m][k]["token_str"].get<std::string>());
       EXPECT_EQ(fills[m][k].sequence,
                 without_frame(expected[m][k]["sequence"], model.tokenizer(), fills.size() > 1));
       EXPECT_NEAR(fills[m][k].score, expected[m][k]["score"].get<float>(), kScore);
@@ -73,7 +73,7 @@ void check_classify(const TextModel& model, const json& one) {
   labels.resize(std::min(labels.size(), number(p, "top_k", p.contains("top_k") ? labels.size() : 1)));
   ASSERT_EQ(labels.size(), expected.size());
   for (size_t k = 0; k < labels.size(); ++k) {
-    EXPECT_EQ(labels[k].label, expected[k]["label"]);
+    EXPECT_EQ(labels[k].label, expected[k]["label"].get<std::string>());
     EXPECT_NEAR(labels[k].score, expected[k]["score"].get<float>(), kScore);
   }
 }
@@ -100,7 +100,7 @@ void check_tag(const TextModel& model, const json& one) {
     const json& expected = one["outputs"][k];
     EXPECT_EQ(e.label,
               options.aggregation == Aggregation::kNone ? expected["entity"] : expected["entity_group"]);
-    EXPECT_EQ(e.word, expected["word"]);
+    EXPECT_EQ(e.word, expected["word"].get<std::string>());
     EXPECT_EQ(e.text, text_at(text, e.offset));
     EXPECT_EQ(e.offset.begin, expected["start"]);
     EXPECT_EQ(e.offset.end, expected["end"]);
@@ -126,7 +126,7 @@ void check_answer(const TextModel& model, const json& one) {
   const json expected = one["outputs"].is_array() ? one["outputs"] : json::array({one["outputs"]});
   ASSERT_EQ(answers.size(), expected.size());
   for (size_t k = 0; k < answers.size(); ++k) {
-    EXPECT_EQ(answers[k].text, expected[k]["answer"]);
+    EXPECT_EQ(answers[k].text, expected[k]["answer"].get<std::string>());
     EXPECT_EQ(answers[k].offset.begin, expected[k]["start"]);
     EXPECT_EQ(answers[k].offset.end, expected[k]["end"]);
     EXPECT_EQ(text_at(context, answers[k].offset), answers[k].text);
@@ -138,7 +138,7 @@ void check_generate(const TextModel& model, const json& one) {
   const std::string prompt = one["inputs"];
   const Generation made = model.generate(prompt, {.max_new_tokens = one["parameters"]["max_new_tokens"]});
   EXPECT_EQ(made.ids, one["outputs"]["token_ids"].get<std::vector<int32_t>>());
-  EXPECT_EQ(prompt + made.text, one["outputs"]["generated_text"]);
+  EXPECT_EQ(prompt + made.text, one["outputs"]["generated_text"].get<std::string>());
   EXPECT_EQ(made.finish_reason == FinishReason::kEndOfText, made.ids.back() == model.model().config().eos_id);
 }
 
