@@ -172,7 +172,8 @@ def datasets():
 def main():
     write("torch_fuzz", golden("torch/*.*", 16384), [b"collections", b"OrderedDict", b"torch._utils", b"_rebuild_tensor_v2",
                                                      b"torch", b"FloatStorage", b"storage", b"data.pkl", b"PK\x03\x04"])
-    checkpoints = [p.with_suffix("") for p in sorted(GOLDEN.glob("tensorflow/**/*.index"))]
+    checkpoints = [p.with_suffix("") for p in sorted(GOLDEN.glob("tensorflow/**/*.index"))
+                   if p.with_suffix(".data-00000-of-00001").exists()]  # of one part
     seeds = []
     for p in checkpoints:  # index and numbers are halves of a seed; the index is found from its end
         index, data = (p.with_name(p.name + end).read_bytes() for end in (".index", ".data-00000-of-00001"))
