@@ -1,9 +1,13 @@
 """Models that tests run on. What is not there is skipped, and the reason says what it would take."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell lets what it starts in the background ignore Ctrl-C, and Python leaves that so: the tests of Ctrl-C would wait.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
