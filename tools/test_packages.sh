@@ -42,8 +42,8 @@ for suite in "$@"; do
   use /opt/bertie/bin/bertie
   check "^0$" sh -c 'ldd /opt/bertie/bin/bertie | grep -vE "linux-vdso|/(ld-linux|lib(c|m|dl|pthread))[-.]" | wc -l'
   [ "$suite" = "$built_on" ] || continue
-  say "installing the packages"
-  in_debian sh -c 'apt-get -qq install -y --no-install-recommends /root/*.deb g++ pkg-config man-db systemd' > "$work/apt.log" 2>&1 ||
+  say "installing the packages" # procps: the kill by which systemd reloads
+  in_debian sh -c 'apt-get -qq install -y --no-install-recommends /root/*.deb g++ pkg-config man-db systemd procps' > "$work/apt.log" 2>&1 ||
     { tail -5 "$work/apt.log"; exit 1; }
   use /usr/bin/bertie
   check "fill-mask" man bertie
